@@ -1,0 +1,211 @@
+"""The front door: one engine is one configuration on one set of tables.
+
+Law: nothing is held in memory that another process could not see; what is remembered here is only a copy of tables at
+known versions. One batch at a time is under way, over all sources, threads and processes of an engine.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from routing import registry, views
+from routing.admit import source_columns
+from routing.config import Config, Source, load
+from routing.errors import ConfigError, nearest
+from routing.ledger import Ledger
+from routing.matching.attributes import variant_columns
+from routing.model import Opening, Report
+from routing.rejections import Rejections
+from routing.session import session
+from routing.sink import write
+from routing.snapshot import Control, Programs, Snapshot, unknown_attributes
+from routing.sources import Decoder, Rows
+from routing.tables import Tables
+from schemas.delivery import ADMITTED_AT, BUCKET, CONSUMER, CONTENT_HASH, EVENT_ID, KEY_HASH, PUBLISHER, SEQUENCE
+
+if TYPE_CHECKING:
+    from routing.running import Running
+
+REGISTER = "register.sql"
+
+
+def open(
+    spark: SparkSession | None = None,
+    config: Config | Mapping[str, Any] | str | Path | None = None,
+    *,
+    clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    on_batch: Callable[[Report], None] = lambda report: None,
+) -> Engine:
+    """An engine on a session (or a new one) and a configuration: a file, a mapping, or the defaults."""
+    checked = load(config)
+    return Engine(session(checked, existing=spark), checked, clock=clock, on_batch=on_batch)
+
+
+class Engine:
+    """Subscribes, routes and reads. Made by `routing.open`."""
+
+    def __init__(self, spark: SparkSession, config: Config, *, clock: Callable[[], datetime], on_batch: Callable[[Report], None]) -> None:
+        self.spark, self.config, self.on_batch = spark, config, on_batch
+        self.tables = Tables(spark, config)
+        self.ledger = Ledger(self.tables, clock)
+        self._control, self._programs, self._rejections = Control(self.tables), Programs(), Rejections(self.tables)
+        self._reported: object = None
+        self._turn = threading.Lock()
+        self._create()
+
+    # — subscriptions —
+
+    def subscribe(self, consumer: str, filter: str, *, id: str | None = None, expires_at: datetime | None = None) -> str:
+        """Subscribe a consumer; returns the subscription's id. The next batch sees it."""
+        return registry.subscribe(self.tables, consumer, filter, id, expires_at)
+
+    def subscribe_many(self, rows: DataFrame) -> None:
+        """Insert many subscriptions (consumer, filter, and any other column of the table) in one commit."""
+        registry.subscribe_many(self.tables, rows)
+
+    def unsubscribe(self, consumer: str, id: str) -> int:
+        """End a subscription; returns how many ended, 1 or 0. From the next batch on it matches nothing."""
+        return registry.unsubscribe(self.tables, consumer, id)
+
+    # — events —
+
+    def route(self, batch: DataFrame, *, key: str | None = None, source: str | None = None) -> Report:
+        """Route one batch of typed rows. The same key again is a retry of the same batch; no key is a new batch."""
+        name = source or self._only_source()
+        described = self._source(name)
+        return self.process(name, Rows(batch, described), key=key or f"{name}/route/{uuid.uuid4()}", known_new=key is None)
+
+    def start(self, streams: Mapping[str, DataFrame] | None = None) -> Running:
+        """Start one streaming query per source, or on the streaming DataFrames given by source name."""
+        from routing.running import Running
+
+        return Running(self, streams or {})
+
+    def process(self, name: str, decoder: Decoder, *, key: str, known_new: bool = False) -> Report:
+        """One batch, from the ledger's opening to its closing."""
+        with self._one_at_a_time():
+            started = perf_counter()
+            opening = None if known_new else self.ledger.find(key)
+            if opening is None:
+                schema = decoder.observe(self.schema(name))
+                self._register({**self.schemas(), name: schema})
+                opening = self.ledger.open(key, name, schema.json())
+            snapshot = self._snapshot(opening)
+            counts = write(self.tables, decoder.rows(snapshot.schema), snapshot)
+            report = Report(opening.ordinal, name, counts, perf_counter() - started, opening.retry)
+            self.ledger.close(opening, report)
+        self.on_batch(report)
+        return report
+
+    def close(self) -> None:
+        """Write what the ledger still holds. The session stays open: it may be somebody else's."""
+        with self._one_at_a_time():
+            self.ledger.flush()
+
+    # — reading —
+
+    def notifications(self, consumer: str | None = None, *, source: str | None = None) -> DataFrame:
+        """The notifications, of one consumer and with one source's typed columns if named, in the order delivered."""
+        if source is None:
+            rows = self.tables.read("notifications")
+        else:
+            self._source(source)
+            self.ledger.refresh()
+            self._register(self.schemas())
+            rows = self.spark.read.table(self.tables.name(f"notifications_{source}"))
+        if consumer is None:
+            return rows.orderBy(CONSUMER, SEQUENCE)
+        if BUCKET in rows.columns:
+            rows = rows.where(F.col(BUCKET) == F.pmod(F.xxhash64(F.lit(consumer)), F.lit(self.config.notifications.buckets)))
+        return rows.where(F.col(CONSUMER) == consumer).orderBy(SEQUENCE)
+
+    def schema(self, source: str) -> StructType | None:
+        """A source's columns: as in its last batch, else as configured, else not known yet."""
+        self.ledger.refresh()
+        return self.schemas().get(source) or self._configured(self.config.sources.get(source))
+
+    def schemas(self) -> dict[str, StructType]:
+        """The columns of every source that has had a batch."""
+        return {name: StructType.fromJson(json.loads(text)) for name, text in self.ledger.schemas.items()}
+
+    # — parts —
+
+    def _snapshot(self, opening: Opening) -> Snapshot:
+        active = self._control.active(opening.control, opening.clock)
+        schema = StructType.fromJson(json.loads(opening.schema))
+        self._report_problems(opening)
+        return Snapshot(opening, self._source(opening.source), schema, self.config, active, self._programs, self._journal(opening))
+
+    def _journal(self, opening: Opening) -> DataFrame | None:
+        """The events that a new one may repeat; None if there cannot be any."""
+        horizon = self.config.duplicates.horizon
+        if not horizon or opening.outputs["events"] == 0:
+            return None
+        journal = self.tables.read("events", opening.outputs["events"]).where(F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon))
+        return journal.select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
+
+    def _report_problems(self, opening: Opening) -> None:
+        """Bring `rejections` up to date, if subscriptions or sources have changed."""
+        schemas = self.schemas()
+        state = (self._control._active.key, tuple(sorted(self.ledger.schemas.items())))
+        if state == self._reported:
+            return
+        hidden = [(schema, source_columns(self._source(name))) for name, schema in schemas.items() if name in self.config.sources]
+        known = set[str]().union(*(views.attribute_names([schema]) - without for schema, without in hidden))
+        anything = [name for schema, _ in hidden for name in variant_columns(schema, F.lit(None))]
+        warnings = unknown_attributes(self._control._active.subscriptions, known, anything)
+        self._rejections.report([*self._control.problems, *warnings], opening.clock)
+        self._reported = state
+
+    def _source(self, name: str) -> Source:
+        if name not in self.config.sources:
+            close = nearest(name, self.config.sources)
+            raise ConfigError(f"there is no source '{name}' in the configuration." + (f" Did you mean '{close}'?" if close else ""))
+        return self.config.sources[name]
+
+    def _only_source(self) -> str:
+        if len(self.config.sources) != 1:
+            raise ConfigError(f"say which source the batch belongs to: source=… (configured: {', '.join(self.config.sources) or 'none'})")
+        return next(iter(self.config.sources))
+
+    def _configured(self, source: Source | None) -> StructType | None:
+        return StructType.fromDDL(source.ddl) if source and source.ddl else None
+
+    def _create(self) -> None:
+        """Create what is missing, in the catalog and on disk, and let other processes know."""
+        with self.tables.lock("_create"):
+            self.tables.create()
+            self.ledger.refresh()
+            self._registered: dict[str, StructType] | None = None
+            self._register(self.schemas())
+
+    def _register(self, schemas: dict[str, StructType]) -> None:
+        """Make the views in this session, and write the SQL by which any other session does."""
+        if schemas == self._registered:
+            return
+        made = views.statements(self.tables, schemas)
+        for statement in made:
+            self.spark.sql(statement)
+        if self.tables.directory is not None:
+            script = self.tables.directory / REGISTER
+            draft = script.with_suffix(f".{uuid.uuid4().hex}")
+            draft.write_text("".join(f"{statement};\n" for statement in (*self.tables.statements(), *made)))
+            draft.replace(script)
+        self._registered = dict(schemas)
+
+    @contextmanager
+    def _one_at_a_time(self) -> Iterator[None]:
+        with self._turn, self.tables.lock("_turn"):
+            yield

@@ -1,0 +1,121 @@
+"""The attributes of an event: every column but the id, the publisher and the time, nested fields by dotted names.
+
+Law: an attribute has one type, which the kernel compares in; a field of a VARIANT column has whatever type its value has,
+one struct with a child per type. Nothing is cast: a value of another type than the filter's constant does not match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VariantType,
+)
+from pyspark.sql.pandas.types import to_arrow_type
+
+_MOMENT = pa.timestamp("us", "UTC")
+_ANY = pa.struct(
+    [
+        ("integer", pa.int64()),
+        ("double", pa.float64()),
+        ("decimal", pa.string()),
+        ("string", pa.string()),
+        ("boolean", pa.bool_()),
+        ("date", pa.date32()),
+        ("timestamp", _MOMENT),
+        ("other", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """A name, the Arrow field that the kernel sees, and the Spark column that gives it."""
+
+    name: str
+    field: pa.Field
+    column: Column
+
+
+def attributes(schema: StructType, columns: Column, *, without: frozenset[str] = frozenset()) -> dict[str, Attribute]:
+    """All attributes with a type of their own, by name, of a struct column with this schema."""
+    return {one.name: one for one in _flatten(schema, columns, "") if one.name not in without}
+
+
+def variant_columns(schema: StructType, columns: Column, prefix: str = "") -> dict[str, Column]:
+    """The VARIANT columns by dotted name: any path into one may be an attribute."""
+    found: dict[str, Column] = {}
+    for field in schema:
+        if isinstance(field.dataType, VariantType):
+            found[prefix + field.name] = columns[field.name]
+        elif isinstance(field.dataType, StructType):
+            found |= variant_columns(field.dataType, columns[field.name], f"{prefix}{field.name}.")
+    return found
+
+
+def variant_attribute(name: str, variant: Column, path: list[str]) -> Attribute:
+    """The attribute at a path of a VARIANT column, any-typed."""
+    inner = F.try_variant_get(variant, _json_path(path), "variant") if path else variant
+    kind = F.schema_of_variant(inner)
+
+    def when(condition: Column, type: str) -> Column:
+        return F.when(condition, F.try_variant_get(inner, "$", type))
+
+    decimal, moment = kind.startswith("DECIMAL"), kind.isin("TIMESTAMP", "TIMESTAMP_NTZ")
+    present = kind.isNotNull() & (kind != "VOID")
+    known = kind.isin("BIGINT", "DOUBLE", "FLOAT", "STRING", "BOOLEAN", "DATE") | decimal | moment
+    column = F.struct(
+        when(kind == "BIGINT", "bigint").alias("integer"),
+        when(kind.isin("DOUBLE", "FLOAT"), "double").alias("double"),
+        when(decimal, "string").alias("decimal"),
+        when(kind == "STRING", "string").alias("string"),
+        when(kind == "BOOLEAN", "boolean").alias("boolean"),
+        when(kind == "DATE", "date").alias("date"),
+        when(moment, "timestamp").alias("timestamp"),
+        F.when(present & ~known, F.lit(True)).alias("other"),
+    )
+    return Attribute(name, pa.field(name, _ANY, metadata={b"sluice": b"any"}), column)
+
+
+def _flatten(schema: StructType, columns: Column, prefix: str) -> Iterator[Attribute]:
+    for field in schema:
+        name, column = prefix + field.name, columns[field.name]
+        if isinstance(field.dataType, StructType):
+            yield _presence(name, column)
+            yield from _flatten(field.dataType, column, f"{name}.")
+        elif isinstance(field.dataType, VariantType):
+            yield variant_attribute(name, column, [])
+        else:
+            yield _simple(name, field.dataType, column)
+
+
+def _simple(name: str, type: DataType, column: Column) -> Attribute:
+    if isinstance(type, TimestampNTZType | TimestampType):
+        return Attribute(name, pa.field(name, _MOMENT), column.cast("timestamp"))
+    if isinstance(type, StringType):
+        return Attribute(name, pa.field(name, pa.string()), column.cast("string"))
+    if isinstance(type, BooleanType | DateType | NumericType) and not isinstance(type, ArrayType):
+        return Attribute(name, pa.field(name, to_arrow_type(type)), column)
+    return _presence(name, column)
+
+
+def _presence(name: str, column: Column) -> Attribute:
+    """An attribute whose values cannot be compared with anything: it is there, or it is not."""
+    return Attribute(name, pa.field(name, pa.binary()), F.when(column.isNotNull(), F.lit(b"")))
+
+
+def _json_path(path: list[str]) -> str:
+    return "$" + "".join("['" + step.replace("\\", "\\\\").replace("'", "\\'") + "']" for step in path)

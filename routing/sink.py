@@ -1,0 +1,119 @@
+"""What a batch writes, and in which order: journal, dead letters, and last the notifications.
+
+Law: the notifications' commit makes the batch visible; whoever reads or streams the table sees whole batches, once. A
+retry skips the commits that carry its tag already, and writes the same rows into the rest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import accumulate
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from routing.admit import PARTITION, PLACE
+from routing.pipeline import STAGES
+from routing.snapshot import Snapshot
+from routing.sources import COLUMNS, RAW
+from routing.tables import Tables
+from schemas.delivery import (
+    ADMITTED_AT,
+    BATCH,
+    BUCKET,
+    CONSUMER,
+    COPIES,
+    DETAIL,
+    EVENT,
+    EVENT_ID,
+    PUBLISHED_AT,
+    PUBLISHER,
+    RANK,
+    REASON,
+    REFUSED_AT,
+    SEQUENCE,
+    SOURCE,
+)
+
+
+def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, int]:
+    """Run the stages over the rows that arrived and write what comes of them; returns counts for the ledger."""
+    admit, *rest = STAGES
+    judged = admit(arrived, snapshot).persist()
+    try:
+        counts = _counts(judged)
+        ranked = judged.withColumn(RANK, _rank(counts))
+        events = ranked.where(F.col(REASON).isNull())
+        refused = Counter[str]()
+        for (_, reason), count in counts.items():
+            refused[reason or "admitted"] += count
+        admitted = refused.pop("admitted", 0)
+        if admitted and snapshot.config.journal != "off":
+            _once(tables, "events", _journal(events, snapshot), snapshot)
+        if refused:
+            _once(tables, "dead_letters", _dead_letters(judged, refused["duplicate"], snapshot), snapshot)
+        notified = 0
+        if admitted and snapshot.active.subscriptions:
+            rows = events
+            for stage in rest:
+                rows = stage(rows, snapshot)
+            observed = Observation()
+            laid_out = _laid_out(rows, snapshot).observe(observed, F.count(F.lit(1)).alias("rows"))
+            if _once(tables, "notifications", laid_out, snapshot):
+                notified = observed.get["rows"]
+        return {"events": sum(counts.values()), "admitted": admitted, "refused": sum(refused.values()), "notifications": notified}
+    finally:
+        judged.unpersist()
+
+
+def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot) -> bool:
+    """Append, unless this batch has done so before; whether it did now."""
+    opening = snapshot.opening
+    if opening.retry and tables.appended(table, tag=opening.tag, since=opening.outputs[table]):
+        return False
+    tables.append(table, rows, tag=opening.tag)
+    return True
+
+
+def _counts(judged: DataFrame) -> dict[tuple[int, str | None], int]:
+    """How many rows each partition holds for each reason: a few rows, whatever the size of the batch."""
+    rows = judged.groupBy(PARTITION, REASON).count().collect()
+    return {(row[PARTITION], row[REASON]): row["count"] for row in rows}
+
+
+def _rank(counts: dict[tuple[int, str | None], int]) -> Column:
+    """A row's rank in the batch: the rows of earlier partitions, and its place in its own."""
+    sizes = Counter[int]()
+    for (partition, _), count in counts.items():
+        sizes[partition] += count
+    if not sizes:
+        return F.lit(0).cast("bigint")
+    starts = [0, *accumulate(sizes[partition] for partition in range(max(sizes)))]
+    return F.element_at(F.array(*map(F.lit, starts)), F.col(PARTITION) + 1).cast("bigint") + F.col(PLACE)
+
+
+def _journal(events: DataFrame, snapshot: Snapshot) -> DataFrame:
+    opening = snapshot.opening
+    if snapshot.config.journal == "keys":
+        events = events.withColumn(EVENT, F.lit(None).cast("variant"))
+    return events.withColumns({SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), ADMITTED_AT: F.lit(opening.clock)})
+
+
+def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> DataFrame:
+    """The refused rows; of the duplicates a capped number whole, and one row that counts the rest."""
+    opening, kept = snapshot.opening, snapshot.config.duplicates.kept
+    refused = judged.where(F.col(REASON).isNotNull()).select(
+        REASON, DETAIL, F.coalesce(RAW, F.to_json(COLUMNS)).alias(RAW), F.lit(1).cast("bigint").alias(COPIES), EVENT_ID, PUBLISHER, PUBLISHED_AT
+    )
+    if duplicates > kept:
+        whole = refused.where(F.col(REASON) == "duplicate").orderBy(PUBLISHER, EVENT_ID, RAW).limit(kept)
+        counted = [("duplicate", f"{duplicates - kept} more duplicates in this batch, counted only", None, duplicates - kept, None, None, None)]
+        rest = judged.sparkSession.createDataFrame(counted, refused.schema)
+        refused = refused.where(F.col(REASON) != "duplicate").unionAll(whole).unionAll(rest)
+    return refused.withColumns({SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), REFUSED_AT: F.lit(opening.clock)})
+
+
+def _laid_out(notifications: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """Each consumer, or each bucket, from one task: one file a partition, sorted so that a reader skips most of it."""
+    by = CONSUMER if snapshot.config.notifications.layout == "consumer" else BUCKET
+    return notifications.repartition(by).sortWithinPartitions(by, CONSUMER, SEQUENCE)

@@ -1,0 +1,212 @@
+"""The only module that speaks Delta: create, read at a version, append once, and say which version is current.
+
+Law: an append carries a tag, and `appended` tells whether a commit with that tag happened; so an append can be made to
+happen once. Every commit made here holds the table's lock: on a local file system two processes that commit to one table
+at the same moment could overwrite each other, because Delta guards only inside one JVM.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from routing.config import Config
+from routing.errors import SetupError
+from schemas import Table, tables as all_tables
+from schemas.table import COMMENT, DEFAULT
+
+if TYPE_CHECKING:
+    from delta.tables import DeltaTable
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_COMMIT = re.compile(r"(\d{20})\.json")
+
+
+class Tables:
+    """The tables of one engine: a catalog, a database and, unless the catalog decides, a directory."""
+
+    def __init__(self, spark: SparkSession, config: Config) -> None:
+        self.spark, self.config = spark, config
+        self.described = {table.name: table for table in all_tables(config.notifications.layout)}
+
+    # — where —
+
+    @cached_property
+    def directory(self) -> Path | None:
+        """The database's directory on a local file system, or None if the tables lie elsewhere."""
+        where = self.config.warehouse
+        if where is None or re.match(r"[a-z0-9]+:", where) and not where.startswith("file:"):
+            return None
+        return Path(where.removeprefix("file:")).absolute() / self.config.database
+
+    @property
+    def database(self) -> str:
+        """The database, quoted for SQL."""
+        return f"{quoted(self.config.catalog)}.{quoted(self.config.database)}"
+
+    def name(self, table: str) -> str:
+        """A table's full name, quoted for SQL."""
+        return f"{self.database}.{quoted(table)}"
+
+    def location(self, table: str) -> str | None:
+        """Where a table lies, or None if the catalog decides."""
+        if self.config.warehouse is None:
+            return None
+        root = self.directory.as_uri() if self.directory else f"{self.config.warehouse}/{self.config.database}"
+        return f"{root}/{table}"
+
+    # — create —
+
+    def create(self) -> None:
+        """Create the database and whatever table is missing. Safe to repeat; says so if the layout has changed."""
+        self.spark.sql(f"CREATE DATABASE IF NOT EXISTS {self.database}" + self._located(""))
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda table: self.spark.sql(self.ddl(table)), self.described.values()))
+        partitioning = self.delta("notifications").detail().first()["partitionColumns"]  # type: ignore[index]
+        if tuple(partitioning) != self.described["notifications"].partitioned_by:
+            raise SetupError(
+                f"notifications are laid out by {', '.join(partitioning)}, but the configuration says "
+                f"layout: {self.config.notifications.layout}. Change the configuration back, or use another database."
+            )
+
+    def statements(self) -> list[str]:
+        """The SQL by which any session, in any process, comes to know the tables."""
+        return [f"CREATE DATABASE IF NOT EXISTS {self.database}" + self._located(""),
+                *(f"CREATE TABLE IF NOT EXISTS {self.name(table)} USING DELTA" + self._located(table) for table in self.described)]  # fmt: skip
+
+    def ddl(self, table: Table) -> str:
+        """CREATE TABLE, from the description."""
+        columns = ",\n  ".join(
+            f"{quoted(field.name)} {field.dataType.simpleString()}"
+            + ("" if field.nullable else " NOT NULL")
+            + (f" DEFAULT {field.metadata[DEFAULT]}" if DEFAULT in field.metadata else "")
+            + f" COMMENT {text(field.metadata[COMMENT])}"
+            for field in table.columns
+        )
+        partitioned = f"\nPARTITIONED BY ({', '.join(map(quoted, table.partitioned_by))})" if table.partitioned_by else ""
+        properties = ", ".join(f"{text(key)} = {text(value)}" for key, value in self._properties(table).items())
+        return (f"CREATE TABLE IF NOT EXISTS {self.name(table.name)} (\n  {columns}\n) USING DELTA{partitioned}"
+                f"{self._located(table.name)} COMMENT {text(table.comment)} TBLPROPERTIES ({properties})")  # fmt: skip
+
+    def _located(self, table: str) -> str:
+        where = self.location(table)
+        return "" if where is None else f" LOCATION {text(where.rstrip('/'))}"
+
+    def _properties(self, table: Table) -> dict[str, str]:
+        kept = f"interval {max(self.config.retention, timedelta(days=1)) // timedelta(hours=1)} hours"
+        return {
+            "delta.feature.allowColumnDefaults": "supported",
+            "delta.logRetentionDuration": kept,
+            "delta.deletedFileRetentionDuration": kept,
+            # Of two rows with one key the newest commit counts: row tracking tells which, also after OPTIMIZE.
+            **({"delta.enableRowTracking": "true"} if table.control else {}),
+            **{f"delta.constraints.{name}": expression for name, expression in table.constraints.items()},
+            **table.properties,
+        }
+
+    # — read —
+
+    def version(self, table: str) -> int:
+        """The table's current version. On a local file system a look at the log's directory, under a millisecond."""
+        if self.directory is None:
+            newest = self.delta(table).history(1).select("version").first()
+            return int(newest["version"])  # type: ignore[index]
+        log = self.directory / table / "_delta_log"
+        try:
+            return max(int(match[1]) for entry in log.iterdir() if (match := _COMMIT.fullmatch(entry.name)))
+        except (FileNotFoundError, ValueError):
+            raise SetupError(f"there is no table {self.name(table)} at {log.parent}. Run `sluice init`.") from None
+
+    def read(self, table: str, version: int | None = None) -> DataFrame:
+        """The table, as it is or as it was at a version."""
+        if version is None:
+            return self.spark.read.table(self.name(table))
+        return self.spark.read.option("versionAsOf", version).table(self.name(table))
+
+    def delta(self, table: str) -> DeltaTable:
+        """The table's Delta handle."""
+        from delta.tables import DeltaTable
+
+        return DeltaTable.forName(self.spark, self.name(table))
+
+    # — write —
+
+    def append(self, table: str, rows: DataFrame, *, tag: str) -> None:
+        """Append rows in one commit that carries the tag."""
+        described = self.described[table]
+        with self.lock(table):
+            writer = rows.select(*described.columns.names).write.format("delta").mode("append").option("userMetadata", tag)
+            writer.partitionBy(*described.partitioned_by).saveAsTable(self.name(table))
+
+    def appended(self, table: str, *, tag: str, since: int) -> bool:
+        """Whether a commit after version `since` carries the tag."""
+        newer = self.version(table) - since
+        if newer <= 0:
+            return False
+        commits = self.delta(table).history(newer)
+        return not commits.where((commits["version"] > since) & (commits["userMetadata"] == tag)).isEmpty()
+
+    def overwrite(self, table: str, rows: DataFrame) -> None:
+        """Replace the whole content of a (small) table in one commit."""
+        with self.lock(table):
+            rows.select(*self.described[table].columns.names).write.format("delta").mode("overwrite").saveAsTable(self.name(table))
+
+    def insert(self, table: str, rows: DataFrame) -> None:
+        """Insert rows that may lack columns with a default."""
+        view = f"sluice_insert_{id(rows)}"
+        rows.createOrReplaceTempView(view)
+        names = ", ".join(map(quoted, rows.columns))
+        try:
+            with self.lock(table):
+                self.spark.sql(f"INSERT INTO {self.name(table)} ({names}) SELECT {names} FROM {view}")
+        finally:
+            self.spark.catalog.dropTempView(view)
+
+    def delete(self, table: str, condition: Column) -> None:
+        """Delete the rows that satisfy a condition."""
+        with self.lock(table):
+            self.delta(table).delete(condition)
+
+    @contextmanager
+    def lock(self, *names: str) -> Iterator[None]:
+        """Hold the locks of the tables against other processes and threads; a no-op where the store itself guards."""
+        if self.directory is None:
+            yield
+            return
+        directory = self.directory / "_locks"
+        directory.mkdir(parents=True, exist_ok=True)
+        held = []
+        try:
+            for name in sorted(names):
+                file = (directory / f"{name}.lock").open("a")
+                held.append(file)
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+        finally:
+            for file in reversed(held):
+                file.close()
+
+
+def quoted(identifier: str) -> str:
+    """An identifier for SQL.
+
+    >>> quoted("odd`name")
+    '`odd``name`'
+    """
+    return "`" + identifier.replace("`", "``") + "`"
+
+
+def text(value: str) -> str:
+    r"""A string literal for SQL.
+
+    >>> print(text("it's"))
+    'it\'s'
+    """
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

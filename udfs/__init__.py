@@ -1,0 +1,1 @@
+"""Arrow in, Arrow out: the compiled program and the kernel that runs it."""

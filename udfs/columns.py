@@ -1,0 +1,244 @@
+"""An Arrow column as the kernel sees it: plain numbers of one native domain, and which rows hold a comparable value.
+
+Law: a slot is one way to read an attribute's values, and reading keeps order and equality exactly: integers stay 64
+bit, decimals become their unscaled integers, booleans 0 and 1, dates days, timestamps ticks of the column's own unit,
+strings codes into the program's vocabulary (and their distinct values for the tests that look inside). Nothing is
+rounded. Rows that are null, or NaN, are not comparable, whatever their slot holds there.
+
+An any-typed attribute (a field of a VARIANT) is a struct with one child per type: one attribute, several slots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+Bools: TypeAlias = NDArray[np.bool_]
+
+ANY = {b"sluice": b"any"}
+"""The field metadata that marks a struct column as any-typed."""
+
+SIGN = np.uint64(1 << 63)
+"""Flipped in the most significant word of a wide decimal, it makes unsigned order the order of signed numbers."""
+
+_ANY_CHILDREN = ("integer", "double", "decimal", "string", "boolean", "date", "timestamp")
+_ANY_DECIMAL = pa.decimal256(76, 38)  # holds every VARIANT decimal (38 digits, scale 0 to 38) exactly
+_TICKS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_DAY_MS = 86_400_000
+_NARROW = 18  # digits of a decimal whose unscaled value always fits 64 bits
+
+
+class Domain(Enum):
+    """What a slot's numbers stand for."""
+
+    INTEGER = "integer"
+    UNSIGNED = "unsigned"
+    DOUBLE = "double"
+    DECIMAL = "decimal"
+    BOOLEAN = "boolean"
+    DATE = "date"
+    TIMESTAMP = "timestamp"
+    TEXT = "text"
+    PRESENCE = "presence"
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One way to read the column at position `column` of a program.
+
+    A constant v meets the slot's numbers as v·10^scale. `words` is the number of 64-bit words of one of them. `child`
+    names the alternative of an any-typed column; `*` stands for all of them together.
+    """
+
+    column: int
+    child: str
+    domain: Domain
+    scale: int = 0
+    words: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """The rows of one slot. `comparable` is None where every row is.
+
+    `values` holds a number per row, except for wide decimals: there it holds a row of numbers per word, the most
+    significant first, all unsigned. For text it holds vocabulary codes, -1 for a string that no filter names;
+    `distinct` are the strings themselves, and `codes` tells which of them each row has (one past the last for null).
+    """
+
+    values: NDArray[Any]
+    comparable: Bools | None
+    distinct: pa.Array | None = None
+    codes: NDArray[np.intp] | None = None
+
+
+def slots(position: int, field: pa.Field) -> tuple[Slot, ...]:
+    """The ways to compare the values of a field: none for a list or a map, several for an any-typed one.
+
+    >>> slots(0, pa.field("price", pa.decimal128(10, 2)))
+    (Slot(column=0, child='', domain=<Domain.DECIMAL: 'decimal'>, scale=2, words=1),)
+    >>> slots(0, pa.field("tags", pa.list_(pa.string())))
+    ()
+    """
+    if not is_any(field):
+        found = _slot(position, "", field.type)
+        return (found,) if found else ()
+    children = {child.name: child.type for child in field.type}
+    return tuple(
+        slot
+        for name in _ANY_CHILDREN
+        if name in children and (slot := _slot(position, name, _any_type(name, children[name])))
+    )
+
+
+def presence(position: int, field: pa.Field) -> Slot:
+    """The slot that only tells null from not null."""
+    return Slot(position, "*" if is_any(field) else "", Domain.PRESENCE)
+
+
+def is_any(field: pa.Field) -> bool:
+    """Is the field an any-typed attribute?"""
+    return pa.types.is_struct(field.type) and (field.metadata or {}).get(b"sluice") == ANY[b"sluice"]
+
+
+def read(array: pa.Array, slot: Slot, vocabulary: pa.Array) -> Column:
+    """The array through the slot. Raises TypeError if it is not of the type that the slot was made for.
+
+    >>> read(pa.array([True, None]), Slot(0, "", Domain.BOOLEAN), pa.array([], pa.string()))
+    Column(values=array([1, 0]), comparable=array([ True, False]), distinct=None, codes=None)
+    """
+    if slot.domain is Domain.PRESENCE:
+        return _read_presence(array, slot)
+    if slot.child:
+        array = _child(array, slot.child)
+    array = _bare(array)
+    if slot.child and pa.types.is_string(array.type) and slot.domain is Domain.DECIMAL:
+        array = array.cast(_ANY_DECIMAL)
+    if _slot(slot.column, slot.child, array.type) != slot:
+        raise TypeError(f"expected a column of {slot.domain.value} values (scale {slot.scale}), found {array.type}")
+    if slot.domain is Domain.TEXT:
+        return _read_text(array, vocabulary)
+    if slot.domain is Domain.DOUBLE:
+        numbers = array.cast(pa.float64()).to_numpy(zero_copy_only=False)  # null becomes NaN
+        ordered = ~np.isnan(numbers)
+        return Column(numbers, None if ordered.all() else ordered)
+    valid = None if array.null_count == 0 else pc.is_valid(array).to_numpy(zero_copy_only=False)
+    return Column(_numbers(array, slot), valid)
+
+
+def _slot(position: int, child: str, type: pa.DataType) -> Slot | None:
+    """The slot for a plain type, or None if its values have no comparable kind."""
+    type = _bare_type(type)
+    if pa.types.is_uint64(type):
+        return Slot(position, child, Domain.UNSIGNED)
+    if pa.types.is_integer(type):
+        return Slot(position, child, Domain.INTEGER)
+    if pa.types.is_floating(type):
+        return Slot(position, child, Domain.DOUBLE)
+    if pa.types.is_decimal(type):
+        words = 1 if type.precision <= _NARROW else type.bit_width // 64
+        return Slot(position, child, Domain.DECIMAL, type.scale, words)
+    if pa.types.is_boolean(type):
+        return Slot(position, child, Domain.BOOLEAN)
+    if pa.types.is_date(type):
+        return Slot(position, child, Domain.DATE)
+    if pa.types.is_timestamp(type):
+        return Slot(position, child, Domain.TIMESTAMP, _TICKS[type.unit])
+    if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type):
+        return Slot(position, child, Domain.TEXT)
+    return None
+
+
+def _bare_type(type: pa.DataType) -> pa.DataType:
+    """The type of the values, without the layers that only say how they are stored."""
+    while True:
+        if isinstance(type, pa.BaseExtensionType):
+            type = type.storage_type
+        elif pa.types.is_dictionary(type) or pa.types.is_run_end_encoded(type):
+            type = type.value_type
+        else:
+            return type
+
+
+def _any_type(name: str, type: pa.DataType) -> pa.DataType:
+    return _ANY_DECIMAL if name == "decimal" and pa.types.is_string(type) else type
+
+
+def _bare(array: pa.Array) -> pa.Array:
+    """The array without those layers. A dictionary may hold a null: decoding shows it where its bitmap does not."""
+    while array.type != _bare_type(array.type):
+        if isinstance(array.type, pa.BaseExtensionType):
+            array = array.storage
+        elif pa.types.is_dictionary(array.type):
+            array = array.dictionary_decode()
+        else:
+            array = pc.run_end_decode(array)
+    return array
+
+
+def _child(array: pa.Array, name: str) -> pa.Array:
+    """A child of a struct, null where the struct is."""
+    position = array.type.get_field_index(name) if pa.types.is_struct(array.type) else -1
+    if position < 0:
+        raise TypeError(f"expected an any-typed column with a child {name!r}, found {array.type}")
+    return array.flatten()[position]  # `field` would ignore the struct's own nulls and its offset
+
+
+def _read_presence(array: pa.Array, slot: Slot) -> Column:
+    if slot.child:
+        if not pa.types.is_struct(array.type):
+            raise TypeError(f"expected an any-typed column, found {array.type}")
+        present = np.zeros(len(array), np.bool_)
+        for child in array.flatten():
+            present |= pc.is_valid(_bare(child)).to_numpy(zero_copy_only=False)
+    else:
+        present = pc.is_valid(_bare(array)).to_numpy(zero_copy_only=False)
+    return Column(present, present)
+
+
+def _read_text(array: pa.Array, vocabulary: pa.Array) -> Column:
+    """Each distinct string is looked up once; rows gather."""
+    encoded = array.dictionary_encode()
+    distinct = encoded.dictionary.cast(pa.string())
+    if encoded.indices.null_count:
+        codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False).astype(np.intp)
+        valid = codes < len(distinct)
+    else:
+        codes, valid = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp), None
+    known = np.full(len(distinct) + 1, -1, np.int64)
+    if len(vocabulary):
+        known[:-1] = pc.index_in(distinct, value_set=vocabulary).fill_null(-1).to_numpy(zero_copy_only=False)
+    return Column(known[codes], valid, distinct, codes)
+
+
+def _numbers(array: pa.Array, slot: Slot) -> NDArray[Any]:
+    """The array's integers; what stands in the place of a null is arbitrary."""
+    if slot.domain is Domain.DECIMAL:
+        return _unscaled(array, slot.words)
+    in_milliseconds = pa.types.is_date64(array.type)
+    if pa.types.is_date32(array.type):
+        array = array.cast(pa.int32())
+    if slot.domain is not Domain.UNSIGNED:
+        array = array.cast(pa.int64())
+    numbers: NDArray[Any] = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
+    return numbers // _DAY_MS if in_milliseconds else numbers
+
+
+def _unscaled(array: pa.Array, words: int) -> NDArray[Any]:
+    """The unscaled integers of a decimal array, read from its buffer: Arrow holds them as little-endian words."""
+    if array.type.bit_width < 128:
+        array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
+    stored = array.type.bit_width // 64
+    end = array.offset + len(array)
+    grid = np.frombuffer(array.buffers()[1], "<u8", count=end * stored).reshape(end, stored)[array.offset :]
+    if words == 1:
+        return np.ascontiguousarray(grid[:, 0]).view(np.int64)
+    most_significant_first = np.ascontiguousarray(grid[:, ::-1].T)
+    most_significant_first[0] ^= SIGN
+    return most_significant_first
