@@ -88,7 +88,7 @@ class FilterLimits(_Part):
     """How large a filter may be."""
 
     text_bytes: int = Field(default=4096, ge=1)
-    depth: int = Field(default=32, ge=1, le=200)
+    depth: int = Field(default=32, ge=1, le=64)
     nodes: int = Field(default=256, ge=1)
     in_literals: int = Field(default=1000, ge=1)
 

@@ -35,11 +35,11 @@ class Package:
 
 
 PACKAGES = (
-    Package("delta", "io.delta:delta-spark_4.2_2.13:4.4.0", ("io.delta_delta-spark", "io.delta_delta-storage"), True, "Delta tables"),
-    Package("graphframes", "io.graphframes:graphframes-spark4_2.13:0.12.3", ("io.graphframes_",), False, "the GraphFrame view of the brokers"),
+    Package("delta", "io.delta:delta-spark_4.2_2.13:4.4.0", ("io.delta_delta-spark", "io.delta_delta-storage"), True, "Delta table"),
+    Package("graphframes", "io.graphframes:graphframes-spark4_2.13:0.12.3", ("io.graphframes_",), False, "GraphFrame view of the brokers"),
     Package("kafka", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
             ("org.apache.spark_spark-sql-kafka", "org.apache.spark_spark-token-provider", "org.apache.kafka_", "org.apache.commons_commons-pool2"),
-            False, "Kafka sources"),
+            False, "Kafka source"),
 )  # fmt: skip
 
 
@@ -80,7 +80,7 @@ def ensure(package: Package, *, retry: bool = False) -> Resolved:
     if known is None or (known.problem and (retry or package.required)):
         known = _resolve(package)
     if known.problem and package.required:
-        raise SetupError(f"{package.coordinate} cannot be resolved: {known.problem}. It gives {package.gives}. "
+        raise SetupError(f"{package.coordinate} cannot be resolved: {known.problem}. Without it there is no {package.gives}. "
                          f"Connect to a Maven repository and run `sluice setup`, or put its jars into {store()}.")  # fmt: skip
     return known
 
@@ -116,8 +116,9 @@ def _record(package: Package) -> Path:
 
 def _reason(output: str) -> str:
     """The one line of the resolver's output that says why."""
-    for line in output.splitlines():
-        text = line.strip().strip(":").strip()
-        if "not found" in text or "Exception" in text:
-            return text[:200]
-    return (output.strip().splitlines() or ["the resolver gave no reason"])[-1][:200]
+    lines = [line.strip().strip(":").strip() for line in output.splitlines()]
+    for mark in ("unresolved dependency", "not found", "Exception"):
+        for line in lines:
+            if mark in line:
+                return line[:200]
+    return next((line[:200] for line in reversed(lines) if line), "the resolver gave no reason")

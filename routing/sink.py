@@ -57,22 +57,22 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
             rows = events
             for stage in rest:
                 rows = stage(rows, snapshot)
-            observed = Observation()
-            laid_out = _laid_out(rows, snapshot).observe(observed, F.count(F.lit(1)).alias("rows"))
-            if _once(tables, "notifications", laid_out, snapshot):
-                notified = observed.get["rows"]
+            notified = _once(tables, "notifications", _laid_out(rows, snapshot), snapshot)
         return {"events": sum(counts.values()), "admitted": admitted, "refused": sum(refused.values()), "notifications": notified}
     finally:
         judged.unpersist()
 
 
-def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot) -> bool:
-    """Append, unless this batch has done so before; whether it did now."""
+def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot) -> int:
+    """Append, unless this batch has done so before; how many rows it wrote, now or then."""
     opening = snapshot.opening
-    if opening.retry and tables.appended(table, tag=opening.tag, since=opening.outputs[table]):
-        return False
-    tables.append(table, rows, tag=opening.tag)
-    return True
+    if opening.retry:
+        written = tables.appended(table, tag=opening.tag, since=opening.outputs[table])
+        if written is not None:
+            return written
+    observed = Observation()
+    tables.append(table, rows.observe(observed, F.count(F.lit(1)).alias("rows")), tag=opening.tag)
+    return int(observed.get["rows"])
 
 
 def _counts(judged: DataFrame) -> dict[tuple[int, str | None], int]:

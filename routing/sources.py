@@ -26,6 +26,7 @@ ARRIVED = (COLUMNS, RAW, MALFORMED)
 CORRUPT = "_corrupt_record"
 _FOLLOWING = {option.lower() for option in ("maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge",
               "maxCachedFiles", "cleanSource", "sourceArchiveDir", "pathGlobFilter", "recursiveFileLookup")}  # fmt: skip
+_FILE = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 _HEADER_BYTES = 1 << 16
 
 
@@ -35,7 +36,7 @@ def stream(spark: SparkSession, name: str, source: Source) -> DataFrame:
     try:
         if source.format in FILES:
             following = {key: value for key, value in options.items() if key.lower() in _FOLLOWING}
-            reader = spark.readStream.format("binaryFile").options(**{"maxFilesPerTrigger": 1000, **following})
+            reader = spark.readStream.format("binaryFile").schema(_FILE).options(**{"maxFilesPerTrigger": 1000, **following})
             return reader.load(source.path).select("path")
         if source.format == "delta":
             options = {"skipChangeCommits": "true", **options}

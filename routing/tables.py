@@ -68,18 +68,27 @@ class Tables:
         """Create the database and whatever table is missing. Safe to repeat; says so if the layout has changed."""
         self.spark.sql(f"CREATE DATABASE IF NOT EXISTS {self.database}" + self._located(""))
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda table: self.spark.sql(self.ddl(table)), self.described.values()))
-        partitioning = self.delta("notifications").detail().first()["partitionColumns"]  # type: ignore[index]
-        if tuple(partitioning) != self.described["notifications"].partitioned_by:
+            list(pool.map(lambda table: self.spark.sql(self._known(table.name) if self._exists(table.name) else self.ddl(table)), self.described.values()))
+        self._expect_the_same()
+
+    def _expect_the_same(self) -> None:
+        """One session knows one place and one layout for a table; another configuration must not mix with it."""
+        (found,) = self.delta("notifications").detail().select("location", "partitionColumns").collect()
+        wanted = self.location("notifications")
+        if wanted is not None and Path(found["location"].removeprefix("file:")) != Path(wanted.removeprefix("file://")):
             raise SetupError(
-                f"notifications are laid out by {', '.join(partitioning)}, but the configuration says "
+                f"this session already knows a database '{self.config.database}' at {found['location']}. "
+                "Use another database name, or another Spark session."
+            )
+        if tuple(found["partitionColumns"]) != self.described["notifications"].partitioned_by:
+            raise SetupError(
+                f"notifications are laid out by {', '.join(found['partitionColumns'])}, but the configuration says "
                 f"layout: {self.config.notifications.layout}. Change the configuration back, or use another database."
             )
 
     def statements(self) -> list[str]:
         """The SQL by which any session, in any process, comes to know the tables."""
-        return [f"CREATE DATABASE IF NOT EXISTS {self.database}" + self._located(""),
-                *(f"CREATE TABLE IF NOT EXISTS {self.name(table)} USING DELTA" + self._located(table) for table in self.described)]  # fmt: skip
+        return [f"CREATE DATABASE IF NOT EXISTS {self.database}" + self._located(""), *map(self._known, self.described)]
 
     def ddl(self, table: Table) -> str:
         """CREATE TABLE, from the description."""
@@ -94,6 +103,18 @@ class Tables:
         properties = ", ".join(f"{text(key)} = {text(value)}" for key, value in self._properties(table).items())
         return (f"CREATE TABLE IF NOT EXISTS {self.name(table.name)} (\n  {columns}\n) USING DELTA{partitioned}"
                 f"{self._located(table.name)} COMMENT {text(table.comment)} TBLPROPERTIES ({properties})")  # fmt: skip
+
+    def _known(self, table: str) -> str:
+        """Make a table that exists known to the session; its columns and properties come from its log."""
+        return f"CREATE TABLE IF NOT EXISTS {self.name(table)} USING DELTA" + self._located(table)
+
+    def _exists(self, table: str) -> bool:
+        from delta.tables import DeltaTable
+
+        if self.directory is not None:
+            return (self.directory / table / "_delta_log").is_dir()
+        where = self.location(table)
+        return self.spark.catalog.tableExists(self.name(table)) if where is None else DeltaTable.isDeltaTable(self.spark, where)
 
     def _located(self, table: str) -> str:
         where = self.location(table)
@@ -145,13 +166,14 @@ class Tables:
             writer = rows.select(*described.columns.names).write.format("delta").mode("append").option("userMetadata", tag)
             writer.partitionBy(*described.partitioned_by).saveAsTable(self.name(table))
 
-    def appended(self, table: str, *, tag: str, since: int) -> bool:
-        """Whether a commit after version `since` carries the tag."""
+    def appended(self, table: str, *, tag: str, since: int) -> int | None:
+        """How many rows a commit after version `since` with this tag has written; None if there is no such commit."""
         newer = self.version(table) - since
         if newer <= 0:
-            return False
+            return None
         commits = self.delta(table).history(newer)
-        return not commits.where((commits["version"] > since) & (commits["userMetadata"] == tag)).isEmpty()
+        found = commits.where((commits["version"] > since) & (commits["userMetadata"] == tag)).select("operationMetrics").first()
+        return None if found is None else int(found["operationMetrics"].get("numOutputRows", 0))
 
     def overwrite(self, table: str, rows: DataFrame) -> None:
         """Replace the whole content of a (small) table in one commit."""

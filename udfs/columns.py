@@ -118,8 +118,8 @@ def read(array: pa.Array, slot: Slot, vocabulary: pa.Array) -> Column:
     if slot.child:
         array = _child(array, slot.child)
     array = _bare(array)
-    if slot.child and pa.types.is_string(array.type) and slot.domain is Domain.DECIMAL:
-        array = array.cast(_ANY_DECIMAL)
+    if slot.child and slot.domain is Domain.DECIMAL and _is_text(array.type):
+        array = array.cast(pa.string()).cast(_ANY_DECIMAL)
     if _slot(slot.column, slot.child, array.type) != slot:
         raise TypeError(f"expected a column of {slot.domain.value} values (scale {slot.scale}), found {array.type}")
     if slot.domain is Domain.TEXT:
@@ -150,9 +150,11 @@ def _slot(position: int, child: str, type: pa.DataType) -> Slot | None:
         return Slot(position, child, Domain.DATE)
     if pa.types.is_timestamp(type):
         return Slot(position, child, Domain.TIMESTAMP, _TICKS[type.unit])
-    if pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type):
-        return Slot(position, child, Domain.TEXT)
-    return None
+    return Slot(position, child, Domain.TEXT) if _is_text(type) else None
+
+
+def _is_text(type: pa.DataType) -> bool:
+    return bool(pa.types.is_string(type) or pa.types.is_large_string(type) or pa.types.is_string_view(type))
 
 
 def _bare_type(type: pa.DataType) -> pa.DataType:
@@ -167,7 +169,7 @@ def _bare_type(type: pa.DataType) -> pa.DataType:
 
 
 def _any_type(name: str, type: pa.DataType) -> pa.DataType:
-    return _ANY_DECIMAL if name == "decimal" and pa.types.is_string(type) else type
+    return _ANY_DECIMAL if name == "decimal" and _is_text(_bare_type(type)) else type
 
 
 def _bare(array: pa.Array) -> pa.Array:
@@ -211,7 +213,7 @@ def _read_text(array: pa.Array, vocabulary: pa.Array) -> Column:
         valid = codes < len(distinct)
     else:
         codes, valid = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp), None
-    known = np.full(len(distinct) + 1, -1, np.int64)
+    known = np.full(len(distinct) + 1, -1, np.int32)
     if len(vocabulary):
         known[:-1] = pc.index_in(distinct, value_set=vocabulary).fill_null(-1).to_numpy(zero_copy_only=False)
     return Column(known[codes], valid, distinct, codes)
@@ -222,10 +224,8 @@ def _numbers(array: pa.Array, slot: Slot) -> NDArray[Any]:
     if slot.domain is Domain.DECIMAL:
         return _unscaled(array, slot.words)
     in_milliseconds = pa.types.is_date64(array.type)
-    if pa.types.is_date32(array.type):
-        array = array.cast(pa.int32())
-    if slot.domain is not Domain.UNSIGNED:
-        array = array.cast(pa.int64())
+    if slot.domain in (Domain.TIMESTAMP, Domain.DATE, Domain.BOOLEAN):
+        array = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
     numbers: NDArray[Any] = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
     return numbers // _DAY_MS if in_milliseconds else numbers
 

@@ -29,7 +29,7 @@ ROWS = 16_384
 """Rows of a run: enough to drown Python's overhead, few enough that a column stays in the processor's cache."""
 
 KEPT = 2048
-"""Answers kept for sharing, a byte per row each: 32 MB."""
+"""Answers of each sort (leaf, filter, token set) kept for sharing, a byte per row: at most 32 MB each."""
 
 assert ROWS <= MOST_ROWS
 

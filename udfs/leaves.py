@@ -67,9 +67,9 @@ def _compare(values: NDArray[Any], test: Test, operands: NDArray[Any]) -> Bools:
         return _compare_words(values, test, operands)
     found: Bools
     if test is Test.EQUAL:
-        found = values == operands[0]
+        found = values == operands[0].item()  # a Python number: one of numpy's would widen all values to its own type
     elif test is Test.LESS:
-        found = values < operands[0]
+        found = values < operands[0].item()
     elif test is Test.AMONG:
         found = _among(values, operands)
     else:
@@ -80,8 +80,8 @@ def _compare(values: NDArray[Any], test: Test, operands: NDArray[Any]) -> Bools:
 def _among(values: NDArray[Any], operands: NDArray[Any]) -> Bools:
     found: Bools
     if len(operands) <= _FEW:
-        found = values == operands[0]
-        for operand in operands[1:]:
+        found = values == operands[0].item()
+        for operand in operands[1:].tolist():
             found |= values == operand
     else:
         nearest = np.minimum(np.searchsorted(operands, values), len(operands) - 1)

@@ -2,7 +2,7 @@
 
 Law: two texts that differ only in spelling (case of keywords, spacing, `!=`, `BETWEEN`, LIKE's pure forms, redundant
 parentheses) give equal trees. `And` never holds an `And`, `Or` never holds an `Or`; both hold at least two parts.
-Use `conjunction`, `disjunction` and `negation` to build trees that keep this.
+Use `conjunction` and `disjunction` to build trees that keep this.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class Text(Enum):
 class Literal:
     """A constant with its kind, so that 1, TRUE and '1' stay three different things.
 
-    A NUMBER holds an int, a Decimal, or (if it was written with an exponent) a float; equal numbers are equal literals. A
-    TIMESTAMP holds an aware datetime in UTC.
+    A NUMBER holds the int or Decimal that it stands for, so equal numbers are equal literals; the parser makes a literal
+    with an exponent exact too (`routing.filters.exact`). A TIMESTAMP holds an aware datetime in UTC.
     """
 
     kind: Kind
@@ -87,8 +87,8 @@ class In:
 class TextTest:
     """STARTSWITH, ENDSWITH, CONTAINS, or a LIKE that is none of these and no equality.
 
-    `text` is plain for the first three; for LIKE it is the pattern as written, with runs of `%` made one. The empty prefix
-    stands for all three empty forms and for `LIKE '%'`: "any string".
+    `text` is plain for the first three; for LIKE it is the pattern as written, with runs of `%` made one. The empty
+    prefix stands for all three empty forms and for `LIKE '%'`: "any string".
     """
 
     attribute: str

@@ -17,7 +17,9 @@ from routing.filters import attributes as mentioned
 from routing.matching.attributes import Attribute, attributes, variant_attribute, variant_columns
 
 
-def referenced(filters: Sequence[Filter], schema: StructType, columns: Column, *, without: frozenset[str]) -> list[Attribute]:
+def referenced(
+    filters: Sequence[Filter], schema: StructType, columns: Column, *, without: frozenset[str]
+) -> list[Attribute]:
     """The attributes that the filters mention and the events have, in order of their names."""
     typed, variants = attributes(schema, columns, without=without), variant_columns(schema, columns)
     found = []
@@ -36,7 +38,11 @@ def arrow_schema(found: Sequence[Attribute]) -> pa.Schema:
 
 def packed(found: Sequence[Attribute]) -> Column:
     """The attributes as one struct column, the UDF's argument; a struct needs at least one field."""
-    return F.struct(*(attribute.column.alias(attribute.name) for attribute in found)) if found else F.struct(F.lit(True).alias(""))
+    return (
+        F.struct(*(attribute.column.alias(attribute.name) for attribute in found))
+        if found
+        else F.struct(F.lit(True).alias(""))
+    )
 
 
 def _parent(name: str, variants: dict[str, Column]) -> str | None:

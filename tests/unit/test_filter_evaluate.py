@@ -256,12 +256,13 @@ def text_in_sqlite(subject: object, test: Text, text: str, value: Callable[[obje
         # SQLite's LIKE stops at a NUL; another character that no pattern names stands in for it.
         subject = subject.replace("\x00", "\x01") if isinstance(subject, str) else subject
         return f"({value(subject)} LIKE {value(text)} ESCAPE '\\')"
-    if test is Text.SUBSTRING:
-        return f"(instr({value(as_bytes(subject))}, {value(as_bytes(text))}) > 0)"
-    start = f"1, {len(text.encode())}" if test is Text.PREFIX else f"{-len(text.encode())}"
     if not text:
         return f"({value(subject)} = {value(subject)})"
-    return f"(substr({value(as_bytes(subject))}, {start}) = {value(as_bytes(text))})"
+    found, sought = value(as_codes(subject)), value(as_codes(text))
+    if test is Text.SUBSTRING:
+        return f"(instr({found}, {sought}) > 0)"
+    span = f"1, {len(text) * 7}" if test is Text.PREFIX else f"{-len(text) * 7}"
+    return f"(substr({found}, {span}) = {sought})"
 
 
 def inexact(literal: Literal) -> bool:
@@ -285,8 +286,9 @@ def as_stored(value: object) -> object:
     return int(value) if isinstance(value, bool) else value
 
 
-def as_bytes(text: object) -> object:
-    return text.encode() if isinstance(text, str) else text
+def as_codes(text: object) -> object:
+    """Seven plain characters for each one: SQLite's text functions stop at a NUL."""
+    return "".join(f"{ord(character):06x};" for character in text) if isinstance(text, str) else text
 
 
 def in_range(value: object) -> bool:

@@ -116,6 +116,11 @@ def test_wide_decimals_use_all_their_words() -> None:
     assert rows(x, "x < 99999999999999999999999999999999999999") == [0, 1, 2, 3, 4]
 
 
+def test_a_decimal_of_nineteen_digits_is_wide() -> None:
+    x = pa.array([Decimal(10**19 - 1), Decimal(1 - 10**19), Decimal(5)], pa.decimal128(19, 0))
+    assert found(x, "x > 5", "x < 5", f"x = {10**19 - 1}") == [[0], [1], [0]]
+
+
 def test_booleans_order_false_before_true() -> None:
     x = pa.array([True, False, None])
     assert found(x, "x", "NOT x", "x < TRUE", "x >= FALSE", "x > TRUE") == [[0], [1], [1], [0, 1], []]
@@ -162,6 +167,16 @@ def test_strings_of_every_layout(type: pa.DataType) -> None:
     assert found(x, "ENDSWITH(x, 'b')", "CONTAINS(x, 'a')", "x LIKE '_'") == [[3, 4, 7], [1, 3, 7], [1, 4, 5, 6]]
     assert found(x, "x LIKE 'a_b'", "x LIKE 'a%_b'", "x NOT LIKE '_'") == [[7], [7], [0, 3, 7]]
     assert found(x.slice(3, 2), "x = 'b'", "x LIKE 'a_'", "x IS NULL") == [[1], [0], []]
+
+
+def test_prefix_suffix_and_substring_look_in_their_place() -> None:
+    x = pa.array(["abc", "bca", "cab", "ABC", "", None])
+    assert found(x, "STARTSWITH(x, 'ab')", "ENDSWITH(x, 'ab')", "CONTAINS(x, 'ab')") == [[0], [2], [0, 2]]
+    assert found(x, "x NOT LIKE 'ab%'", "x NOT LIKE '%ab'", "x NOT LIKE '%ab%'") == [
+        [1, 2, 3, 4],
+        [0, 1, 3, 4],
+        [1, 3, 4],
+    ]
 
 
 def test_like_quotes_everything_that_is_no_wildcard() -> None:
@@ -289,6 +304,15 @@ def test_an_any_typed_attribute_meets_the_literal_of_its_value() -> None:
             ], text
 
 
+@pytest.mark.parametrize("text", STRINGS, ids=str)
+def test_the_texts_of_an_any_typed_attribute_may_have_any_layout(text: pa.DataType) -> None:
+    children = [pa.array(["0.10", None]).cast(text), pa.array([None, "a"]).cast(text)]
+    struct = pa.StructArray.from_arrays(children, names=["decimal", "string"])
+    schema = pa.schema([pa.field("x", struct.type, metadata={b"sluice": b"any"})])
+    program = compile_program([("a", "x = 0.1"), ("b", "x = 'a'"), ("c", "x < 0.11"), ("d", "x = TRUE")], schema)
+    assert program.match(pa.RecordBatch.from_arrays([struct], schema=schema)).to_pylist() == [[0, 2], [1]]
+
+
 def test_a_value_under_a_null_struct_is_absent() -> None:
     struct = pa.StructArray.from_arrays(
         [pa.array([1, 1]), *(pa.nulls(2, type) for name, type in ANY_TYPES.items() if name != "integer")],
@@ -331,6 +355,13 @@ def test_equal_filters_share_and_all_are_listed() -> None:
     assert len(program.leaves) == 2
 
 
+def test_a_shared_leaf_is_never_written_into() -> None:
+    batch = pa.record_batch({"x": [1, 2, 3, 3], "y": [1, 2, 1, 2]})
+    texts = ["x > 1 AND y = 1", "x > 1 OR y = 1", "x > 1", "y = 1", "x > 1 AND y = 1", "x IS NULL OR y = 1", "x ANY"]
+    program = compile_program([(text, text) for text in texts], batch.schema)
+    assert program.match(batch).to_pylist() == [[1, 3, 5, 6], [1, 2, 6], [0, 1, 2, 3, 4, 5, 6], [1, 2, 6]]
+
+
 def test_runs_and_folds_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     numbers = np.arange(1000)
     batch = pa.record_batch({"x": numbers})
@@ -346,14 +377,16 @@ def test_runs_and_folds_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_matches_than_a_list_array_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gather, "_MOST_PAIRS", 3)
     program = compile_program([("a", "TRUE"), ("b", "TRUE")], pa.schema({}))
-    with pytest.raises(OverflowError, match="4 matches in one batch .* smaller batches"):
+    with pytest.raises(OverflowError, match=r"4 matches in one batch .* smaller batches"):
         program.match(pa.record_batch({"x": [1, 2]}))
 
 
-def test_tokens_decide_who_sees() -> None:
+@pytest.mark.parametrize("run", [2, 16_384])
+def test_tokens_decide_who_sees(run: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "ROWS", run)
     batch = pa.record_batch({"x": [1, 1, 1, 2, 1]})
     subscriptions = [("a", "x = 1"), ("b", "x = 1"), ("c", "x = 1"), ("d", "TRUE")]
-    held = [{"red"}, ("red", "blue"), [], {7, "green"}]
+    held: list[set[str | int]] = [{"red"}, {"red", "blue"}, set(), {7, "green"}]
     program = compile_program(subscriptions, batch.schema, tokens=held)
     events = pa.array([["red"], ["blue", "other"], None, ["red", "green"], []])
     expected = [[0, 1], [1], [], [3], []]
@@ -399,7 +432,7 @@ def everything() -> tuple[Program, pa.RecordBatch, pa.Array]:
         }
     )
     texts = ["i IN (1, 2)", "u > 5", "d < 6.5 OR i = 2", "s LIKE 'a_c' AND s > 'ab'", "m < 0", "s = ''", "m <> 1.5"]
-    held = [{"a", number % 3} for number in range(len(texts))]
+    held: list[set[str | int]] = [{"a", number % 3} for number in range(len(texts))]
     tokens = pa.array([["a"], ["a", "b"], ["a"]])
     return compile_program([(f"s-{text}", text) for text in texts], batch.schema, tokens=held), batch, tokens
 

