@@ -47,9 +47,11 @@ def setup(retry: Annotated[bool, typer.Option(help="ask again for optional jars 
 def init(config: ConfigFile = None) -> None:
     """Create the tables, whatever of them is missing."""
     import routing
+    from routing.session import session
 
     with _plainly():
-        engine = routing.open(None, config)
+        settings = load(config)
+        engine = routing.open(session(settings, brief=True), settings)
         script = engine.tables.directory / "register.sql" if engine.tables.directory else None
         print(f"{len(engine.tables.described)} tables in {engine.config.database}" + (f" at {engine.tables.directory}" if script else ""))
         if script:
@@ -140,7 +142,7 @@ def _registered(config: Config):  # type: ignore[no-untyped-def]
     from routing.session import session
     from routing.tables import Tables
 
-    tables = Tables(session(config), config)
+    tables = Tables(session(config, brief=True), config)
     script = tables.directory / REGISTER if tables.directory else None
     if script is None:
         return tables

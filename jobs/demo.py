@@ -20,6 +20,7 @@ from routing.config import conf_directory, load
 from routing.engine import Engine
 from routing.errors import RoutingError
 from routing.java import spark_environment
+from routing.session import session
 
 SUBSCRIBE = """
 INSERT INTO sluice.subscriptions (consumer, filter) VALUES
@@ -47,7 +48,7 @@ def main(config: Path | None = None) -> int:
         steps = progress.add_task("feed, tables and subscriptions", total=3)
         events = write_feed(Path(str(settings.sources["quotes"].path)))
         progress.advance(steps)
-        engine = routing.open(None, settings)
+        engine = routing.open(session(settings, brief=True), settings)
         progress.advance(steps)
         engine.spark.sql(SUBSCRIBE)
         progress.advance(steps)

@@ -152,7 +152,7 @@ def _catalog(config: Config) -> Iterator[Finding]:
     """Start a session and see whether every table can be read."""
     from routing.session import session
 
-    tables = Tables(session(config), config)
+    tables = Tables(session(config, brief=True), config)
     if tables.directory is not None and not tables.directory.is_dir():
         yield Finding("catalog", WARNING, f"Spark {tables.spark.version} starts; there are no tables in {config.database} yet", "`sluice init` creates them")
         return

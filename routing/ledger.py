@@ -74,6 +74,9 @@ class Ledger:
         version = self._tables.version("batches")
         if version == self._version:
             return
+        if version == 0:  # nothing but the table's creation
+            self._version = 0
+            return
         newest = F.max_by("schema", ORDINAL).alias("schema")
         rows = self._tables.read("batches", version).where(F.col(STATE) == OPENED).groupBy("source").agg(F.max(ORDINAL).alias(ORDINAL), newest)
         found = rows.collect()  # one row per source

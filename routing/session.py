@@ -25,8 +25,10 @@ _MARK = "# Written by `sluice setup`."
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 
 
-def session(config: Config | None = None, *, existing: SparkSession | None = None, name: str = "sluice") -> SparkSession:
-    """A configured session: the one handed in, the one that is running, or a new one.
+def session(
+    config: Config | None = None, *, existing: SparkSession | None = None, name: str = "sluice", brief: bool = False
+) -> SparkSession:
+    """A configured session: the one handed in, the one that is running, or a new one; `brief` for a short life.
 
     Under spark-submit the settings come from `install`'s file or the command line; a session that lacks Delta is
     refused, with what to do.
@@ -40,7 +42,7 @@ def session(config: Config | None = None, *, existing: SparkSession | None = Non
         if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit: the JVM is still to be started
             os.environ.update(spark_environment())
             settings = {**defaults(), "spark.jars": ",".join(str(jar) for jar in jars.available())}
-            for key, value in _with_log4j(settings).items():
+            for key, value in _with_java_options(settings, brief).items():
                 builder = builder.config(key, value)
         for key, value in config.spark.items():
             builder = builder.config(key, value)
@@ -60,9 +62,10 @@ def defaults() -> dict[str, str]:
     return {key: value.strip() for key, value in pairs}
 
 
-def _with_log4j(settings: Mapping[str, str]) -> dict[str, str]:
-    log4j = f"-Dlog4j2.configurationFile=file:{conf_directory() / 'log4j2.properties'}"
-    return {**settings, "spark.driver.extraJavaOptions": shlex.quote(log4j)}
+def _with_java_options(settings: Mapping[str, str], brief: bool) -> dict[str, str]:
+    """Quiet logs; and for a session of seconds no time spent on optimising what will not run again."""
+    log4j = shlex.quote(f"-Dlog4j2.configurationFile=file:{conf_directory() / 'log4j2.properties'}")
+    return {**settings, "spark.driver.extraJavaOptions": log4j + (" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if brief else "")}
 
 
 def spark_conf_directory() -> Path:

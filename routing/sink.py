@@ -12,7 +12,7 @@ from itertools import accumulate
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from routing.admit import PARTITION, PLACE
+from routing.admit import PARTITION, PLACE, remember
 from routing.pipeline import STAGES
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS, RAW
@@ -39,28 +39,27 @@ from schemas.delivery import (
 def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, int]:
     """Run the stages over the rows that arrived and write what comes of them; returns counts for the ledger."""
     admit, *rest = STAGES
-    judged = admit(arrived, snapshot).persist()
+    kept = admit(arrived, snapshot).persist()
     try:
+        judged = remember(kept, snapshot)
         counts = _counts(judged)
-        ranked = judged.withColumn(RANK, _rank(counts))
-        events = ranked.where(F.col(REASON).isNull())
         refused = Counter[str]()
         for (_, reason), count in counts.items():
-            refused[reason or "admitted"] += count
-        admitted = refused.pop("admitted", 0)
+            refused[reason or ""] += count
+        admitted = refused.pop("", 0)
+        events = judged.where(F.col(REASON).isNull()).withColumn(RANK, _rank(counts))
         if admitted and snapshot.config.journal != "off":
             _once(tables, "events", _journal(events, snapshot), snapshot)
         if refused:
             _once(tables, "dead_letters", _dead_letters(judged, refused["duplicate"], snapshot), snapshot)
         notified = 0
         if admitted and snapshot.active.subscriptions:
-            rows = events
             for stage in rest:
-                rows = stage(rows, snapshot)
-            notified = _once(tables, "notifications", _laid_out(rows, snapshot), snapshot)
+                events = stage(events, snapshot)
+            notified = _once(tables, "notifications", _laid_out(events, snapshot), snapshot)
         return {"events": sum(counts.values()), "admitted": admitted, "refused": sum(refused.values()), "notifications": notified}
     finally:
-        judged.unpersist()
+        kept.unpersist()
 
 
 def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot) -> int:

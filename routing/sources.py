@@ -15,10 +15,11 @@ import pyarrow.fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
 from routing.config import FILES, Source
 from routing.errors import SourceError
+from routing.variant_path import variant_path
 
 COLUMNS, RAW, MALFORMED = "columns", "raw", "malformed"
 ARRIVED = (COLUMNS, RAW, MALFORMED)
@@ -98,7 +99,22 @@ class JsonText(Decoder):
         """The columns that Spark infers from this batch, added to the known ones."""
         reader = self.batch.sparkSession.read.options(dropFieldIfAllNull="true", mode="DROPMALFORMED")
         inferred = reader.options(**self._options()).json(self.batch.select("value")).schema
-        return merged(merged(known, inferred), self._others())
+        return merged(merged(known, self._settled(inferred, known or StructType())), self._others())
+
+    def _settled(self, inferred: StructType, known: StructType) -> StructType:
+        """Spark calls a column a string as soon as one of its values is; what most of its values are is what it is."""
+        doubtful = [field.name for field in inferred if isinstance(field.dataType, StringType) and field.name not in known.names]
+        if not doubtful:
+            return inferred
+        parsed = F.try_parse_json("value")
+        kinds = [F.schema_of_variant(F.try_variant_get(parsed, variant_path([name]) or "$", "variant")) for name in doubtful]
+        whole = (F.count_if(kind == "BIGINT") for kind in kinds)
+        broken = (F.count_if(kind.startswith("DECIMAL") | (kind == "DOUBLE")) for kind in kinds)
+        logical = (F.count_if(kind == "BOOLEAN") for kind in kinds)
+        written = (F.count_if(kind == "STRING") for kind in kinds)
+        counted = self.batch.select(*(F.struct(*four) for four in zip(whole, broken, logical, written, strict=True))).first()
+        majority = {name: _majority(*counts) for name, counts in zip(doubtful, counted or (), strict=True)}
+        return StructType([StructField(field.name, majority.get(field.name, field.dataType)) for field in inferred])
 
     def rows(self, schema: StructType) -> DataFrame:
         """Each line parsed under the schema; lines that do not fit it are malformed, blank ones are nothing."""
@@ -187,6 +203,17 @@ class CsvFiles(Decoder):
         import csv
 
         return tuple(next(csv.reader([line], delimiter=_text(self.source, "sep", _text(self.source, "delimiter", ","))), ()))
+
+
+def _majority(whole: int, broken: int, logical: int, written: int) -> DataType:
+    """The type that most values have; strings only if nothing else is as frequent.
+
+    >>> _majority(whole=5, broken=1, logical=0, written=2)
+    DoubleType()
+    """
+    if whole + broken >= max(logical, written, 1):
+        return DoubleType() if broken else LongType()
+    return BooleanType() if logical >= max(written, 1) else StringType()
 
 
 def merged(known: StructType | None, observed: StructType) -> StructType:

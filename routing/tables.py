@@ -59,7 +59,7 @@ class Tables:
         """Where a table lies, or None if the catalog decides."""
         if self.config.warehouse is None:
             return None
-        root = self.directory.as_uri() if self.directory else f"{self.config.warehouse}/{self.config.database}"
+        root = f"file:{self.directory}" if self.directory else f"{self.config.warehouse}/{self.config.database}"
         return f"{root}/{table}"
 
     # — create —
@@ -73,16 +73,19 @@ class Tables:
 
     def _expect_the_same(self) -> None:
         """One session knows one place and one layout for a table; another configuration must not mix with it."""
-        (found,) = self.delta("notifications").detail().select("location", "partitionColumns").collect()
-        wanted = self.location("notifications")
-        if wanted is not None and Path(found["location"].removeprefix("file:")) != Path(wanted.removeprefix("file://")):
+        rows = self.spark.sql(f"DESCRIBE TABLE EXTENDED {self.name('notifications')}").collect()
+        facts = {row["col_name"]: row["data_type"] for row in rows}
+        found, wanted = facts["Location"], self.location("notifications")
+        if wanted is not None and Path(found.removeprefix("file:")) != Path(wanted.removeprefix("file:")):
             raise SetupError(
-                f"this session already knows a database '{self.config.database}' at {found['location']}. "
+                f"this session already knows a database '{self.config.database}' at {found}. "
                 "Use another database name, or another Spark session."
             )
-        if tuple(found["partitionColumns"]) != self.described["notifications"].partitioned_by:
+        names = [row["col_name"] for row in rows]
+        partition = names[names.index("# Partition Information") + 2]
+        if (partition,) != self.described["notifications"].partitioned_by:
             raise SetupError(
-                f"notifications are laid out by {', '.join(found['partitionColumns'])}, but the configuration says "
+                f"notifications are laid out by {partition}, but the configuration says "
                 f"layout: {self.config.notifications.layout}. Change the configuration back, or use another database."
             )
 

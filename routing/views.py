@@ -13,6 +13,7 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
 from routing.model import EFFECTIVE_ID_SQL
 from routing.tables import Tables, quoted, text
+from routing.variant_path import variant_path
 from schemas.delivery import BATCH, CONSUMER, DELIVERED_AT, EVENT, EVENT_ID, PATH, PUBLISHED_AT, PUBLISHER, SEQUENCE, SUBSCRIPTION_IDS
 
 _PLAIN = re.compile(r"[\w .:/$@-]{1,128}")
@@ -53,7 +54,7 @@ def _notifications(tables: Tables, source: str, schema: StructType) -> str:
         while name.lower() in taken:
             name = f"event_{name}"
         taken.add(name.lower())
-        columns.append(f"try_variant_get({EVENT}, {text(_path(field.name))}, '{_type(field.dataType)}') AS {quoted(name)}")
+        columns.append(f"try_variant_get({EVENT}, {text(variant_path([field.name]) or '$')}, '{_type(field.dataType)}') AS {quoted(name)}")
     shown = ", ".join([*_FIRST, *columns, *_LAST, EVENT])
     return f"CREATE OR REPLACE VIEW {tables.name(f'notifications_{source}')} AS\nSELECT {shown}\nFROM {_rows(tables)}\nWHERE source = {text(source)}"
 
@@ -65,10 +66,6 @@ def _rows(tables: Tables) -> str:
     kept = ", ".join(f"n.{name}" for name in ("source", *_FIRST, *_LAST))
     return (f"(SELECT {kept}, coalesce(n.event, e.event) AS event FROM {tables.name('notifications')} n LEFT JOIN {tables.name('events')} e"
             " ON e.batch = n.batch AND e.publisher = n.publisher AND e.event_id = n.event_id)")  # fmt: skip
-
-
-def _path(name: str) -> str:
-    return f'$["{name}"]'
 
 
 def _type(type: DataType) -> str:

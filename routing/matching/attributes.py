@@ -66,9 +66,9 @@ def variant_columns(schema: StructType, columns: Column, prefix: str = "") -> di
     return found
 
 
-def variant_attribute(name: str, variant: Column, path: list[str]) -> Attribute:
+def variant_attribute(name: str, variant: Column, path: str) -> Attribute:
     """The attribute at a path of a VARIANT column, any-typed."""
-    inner = F.try_variant_get(variant, _json_path(path), "variant") if path else variant
+    inner = F.try_variant_get(variant, path, "variant")
     kind = F.schema_of_variant(inner)
 
     def when(condition: Column, type: str) -> Column:
@@ -97,7 +97,7 @@ def _flatten(schema: StructType, columns: Column, prefix: str) -> Iterator[Attri
             yield _presence(name, column)
             yield from _flatten(field.dataType, column, f"{name}.")
         elif isinstance(field.dataType, VariantType):
-            yield variant_attribute(name, column, [])
+            yield variant_attribute(name, column, "$")
         else:
             yield _simple(name, field.dataType, column)
 
@@ -115,7 +115,3 @@ def _simple(name: str, type: DataType, column: Column) -> Attribute:
 def _presence(name: str, column: Column) -> Attribute:
     """An attribute whose values cannot be compared with anything: it is there, or it is not."""
     return Attribute(name, pa.field(name, pa.binary()), F.when(column.isNotNull(), F.lit(b"")))
-
-
-def _json_path(path: list[str]) -> str:
-    return "$" + "".join("['" + step.replace("\\", "\\\\").replace("'", "\\'") + "']" for step in path)

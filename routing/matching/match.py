@@ -15,6 +15,7 @@ from pyspark.sql.types import StructType
 from routing.filters import Filter
 from routing.filters import attributes as mentioned
 from routing.matching.attributes import Attribute, attributes, variant_attribute, variant_columns
+from routing.variant_path import variant_path
 
 
 def referenced(
@@ -27,7 +28,9 @@ def referenced(
         if name in typed:
             found.append(typed[name])
         elif (parent := _parent(name, variants)) is not None:
-            found.append(variant_attribute(name, variants[parent], name[len(parent) + 1 :].split(".")))
+            path = variant_path(name[len(parent) + 1 :].split("."))
+            if path is not None:
+                found.append(variant_attribute(name, variants[parent], path))
     return found
 
 

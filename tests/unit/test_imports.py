@@ -16,7 +16,7 @@ ROOMS = ["schemas", "udfs", "routing", "jobs"]
 LAYERS = [
     {"errors"},
     {"filters"},
-    {"model", "config"},
+    {"model", "config", "variant_path"},
     {"java"},
     {"jars"},
     {"session"},
