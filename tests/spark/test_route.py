@@ -1,0 +1,296 @@
+"""One batch through the engine: who is notified, what is refused, what a retry does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from routing.engine import Engine
+from routing.errors import ConfigError, FilterError, SourceError, SubscriptionError
+
+QUOTE = "id string, exchange string, at string, symbol string, price double, change double"
+
+
+def quotes(spark: SparkSession, *rows: tuple[Any, ...]) -> DataFrame:
+    return spark.createDataFrame([(id, exchange, f"2026-01-05T10:00:{second:02d}Z" if second is not None else None, symbol, price, change)
+                                  for id, exchange, second, symbol, price, change in rows], QUOTE)  # fmt: skip
+
+
+def delivered(engine: Engine) -> list[tuple[str, str]]:
+    rows = engine.tables.read("notifications").select("consumer", "event_id").collect()
+    return sorted((row[0], row[1]) for row in rows)
+
+
+def letters(engine: Engine) -> list[tuple[str, str | None]]:
+    return sorted(((row[0], row[1]) for row in engine.tables.read("dead_letters").select("reason", "event_id").collect()), key=str)
+
+
+def test_a_consumer_gets_what_matches_once(spark: SparkSession, engine: Engine) -> None:
+    first = engine.subscribe("alice", "symbol = 'DIS'")
+    second = engine.subscribe("alice", "change > 0", id="rising")
+    engine.subscribe("bob", "price > 100 AND symbol <> 'DIS'")
+    report = engine.route(quotes(spark, ("1", "NYSE", 1, "DIS", 90.0, 1.0), ("2", "NYSE", 2, "IBM", 120.0, None)))
+    assert delivered(engine) == [("alice", "1"), ("bob", "2")]
+    assert report.counts == {"events": 2, "admitted": 2, "refused": 0, "notifications": 2}
+    (row,) = engine.notifications("alice").collect()
+    assert set(row["subscription_ids"]) == {first, second} and second == "rising"
+    assert (row["publisher"], row["source"], row["path"], row["batch"]) == ("NYSE", "quotes", ["world"], 1)
+
+
+def test_the_view_of_a_source_has_its_typed_columns(spark: SparkSession, engine: Engine) -> None:
+    engine.subscribe("alice", "TRUE")
+    engine.route(quotes(spark, ("1", "NYSE", 1, "DIS", 90.5, None)))
+    rows = spark.sql(f"SELECT symbol, price, change FROM {engine.config.database}.notifications_quotes WHERE consumer = 'alice'")
+    assert rows.dtypes == [("symbol", "string"), ("price", "double"), ("change", "double")]
+    assert [tuple(row) for row in rows.collect()] == [("DIS", 90.5, None)]
+    assert engine.notifications("alice", source="quotes").select("symbol").first()[0] == "DIS"
+
+
+def test_bad_rows_are_dead_letters_with_the_reason_and_the_row(spark: SparkSession, engine: Engine) -> None:
+    engine.subscribe("alice", "TRUE")
+    rows = quotes(spark, (None, "NYSE", 1, "a", 1.0, 1.0), ("", "NYSE", 1, "b", 1.0, 1.0), ("3", None, 1, "c", 1.0, 1.0),
+                  ("4", "NYSE", None, "d", 1.0, 1.0), ("5", "NYSE", 5, "e", 1.0, 1.0))  # fmt: skip
+    rows = rows.withColumn("_corrupt_record", F.when(F.col("symbol") == "e", F.lit("{rubbish")))
+    engine.route(rows)
+    assert letters(engine) == [("malformed", "5"), ("missing_id", ""), ("missing_id", None), ("missing_publisher", "3"), ("missing_time", "4")]
+    raw = {row["reason"]: row["raw"] for row in engine.tables.read("dead_letters").collect()}
+    assert raw["malformed"] == "{rubbish" and '"symbol":"c"' in raw["missing_publisher"]
+    assert delivered(engine) == []
+
+
+def test_duplicates_and_conflicts_within_a_batch(spark: SparkSession, engine: Engine) -> None:
+    engine.subscribe("alice", "TRUE")
+    engine.route(quotes(spark, ("1", "NYSE", 2, "later", 1.0, 1.0), ("1", "NYSE", 1, "first", 1.0, 1.0), ("1", "NYSE", 1, "first", 1.0, 1.0),
+                        ("1", "LSE", 1, "another publisher", 1.0, 1.0)))  # fmt: skip
+    assert delivered(engine) == [("alice", "1"), ("alice", "1")]
+    assert letters(engine) == [("conflict", "1"), ("duplicate", "1")]
+    symbols = {row["symbol"] for row in engine.notifications("alice", source="quotes").collect()}
+    assert symbols == {"first", "another publisher"}
+
+
+def test_a_value_that_moves_to_another_column_is_another_content(spark: SparkSession, engine: Engine) -> None:
+    engine.route(quotes(spark, ("1", "NYSE", 1, "x", 1.0, None), ("1", "NYSE", 1, "x", None, 1.0)))
+    assert letters(engine) == [("conflict", "1")]
+
+
+def test_duplicates_across_batches_within_the_horizon(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+    now = [datetime(2026, 1, 5, tzinfo=UTC)]
+    engine = make_engine(clock=lambda: now[0], duplicates={"horizon": "2 days"})
+    engine.subscribe("alice", "TRUE")
+    event = quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0))
+    engine.route(event)
+    now[0] += timedelta(days=1)
+    engine.route(event)
+    engine.route(quotes(spark, ("1", "NYSE", 1, "y", 1.0, 1.0)))
+    assert delivered(engine) == [("alice", "1")] and letters(engine) == [("conflict", "1"), ("duplicate", "1")]
+    now[0] += timedelta(days=2)
+    engine.route(event)
+    assert delivered(engine) == [("alice", "1"), ("alice", "1")]
+
+
+def test_a_refused_event_is_not_remembered(spark: SparkSession, engine: Engine) -> None:
+    engine.subscribe("alice", "TRUE")
+    engine.route(quotes(spark, ("1", "NYSE", None, "x", 1.0, 1.0)))
+    engine.route(quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0)))
+    assert delivered(engine) == [("alice", "1")]
+
+
+def test_many_duplicates_are_kept_up_to_a_cap_and_counted(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+    engine = make_engine(duplicates={"kept": 3})
+    report = engine.route(quotes(spark, *[("1", "NYSE", 1, "x", 1.0, 1.0)] * 10))
+    rows = engine.tables.read("dead_letters").collect()
+    assert sorted(row["copies"] for row in rows) == [1, 1, 1, 6] and report.counts["refused"] == 9
+
+
+def test_the_same_key_is_a_retry_and_changes_nothing(spark: SparkSession, engine: Engine) -> None:
+    engine.subscribe("alice", "TRUE")
+    batch = quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0), (None, "NYSE", 1, "x", 1.0, 1.0))
+    first = engine.route(batch, key="load 7")
+    engine.subscribe("bob", "TRUE")
+    again = engine.route(batch, key="load 7")
+    assert again.retry and (again.ordinal, again.counts) == (first.ordinal, first.counts)
+    assert delivered(engine) == [("alice", "1")]
+    assert {name: engine.tables.read(name).count() for name in ("events", "dead_letters")} == {"events": 1, "dead_letters": 1}
+
+
+@pytest.mark.parametrize("crash_before", ["events", "dead_letters", "notifications"])
+def test_a_batch_that_died_half_way_is_finished_by_its_retry(
+    spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, crash_before: str
+) -> None:
+    engine = make_engine()
+    engine.subscribe("alice", "TRUE")
+    batch = quotes(spark, ("2", "NYSE", 2, "x", 1.0, 1.0), ("1", "NYSE", 1, "x", 1.0, 1.0), (None, "NYSE", 1, "x", 1.0, 1.0))
+    append = engine.tables.append
+
+    def dying(table: str, rows: DataFrame, *, tag: str) -> None:
+        if table == crash_before:
+            raise OSError("the disk has gone")
+        append(table, rows, tag=tag)
+
+    monkeypatch.setattr(engine.tables, "append", dying)
+    with pytest.raises(OSError, match="the disk has gone"):
+        engine.route(batch, key="k")
+    another = make_engine(reopen=True)
+    another.subscribe("bob", "TRUE")  # after the batch was pinned: not for bob
+    assert another.route(batch, key="k").retry
+    another.route(quotes(spark, ("3", "NYSE", 3, "x", 1.0, 1.0)))
+    assert delivered(another) == [("alice", "1"), ("alice", "2"), ("alice", "3"), ("bob", "3")]
+    assert another.tables.read("events").count() == 3 and another.tables.read("dead_letters").count() == 1
+
+
+def test_sequence_follows_time_then_order_column_then_id(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+    engine = make_engine(sources={"quotes": {"format": "rate", "id": "id", "publisher": "exchange", "time": "at", "order": "rank"}})
+    engine.subscribe("alice", "TRUE")
+    rows = [("a", 3, 9), ("b", 1, 2), ("c", 1, 1), ("e", 2, None), ("d", 2, None), ("f", 1, 10)]
+    batch = spark.createDataFrame([(id, "X", datetime(2026, 1, 5, 10, 0, second, tzinfo=UTC), rank) for id, second, rank in rows],
+                                  "id string, exchange string, at timestamp, rank int")  # fmt: skip
+    engine.route(batch.repartition(4))
+    engine.route(batch.withColumn("id", F.concat("id", F.lit("2"))).repartition(3))
+    assert [row["event_id"] for row in engine.notifications("alice").collect()] == ["c", "b", "f", "d", "e", "a", "c2", "b2", "f2", "d2", "e2", "a2"]
+
+
+def test_ranks_do_not_depend_on_the_partitioning(spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = make_engine(duplicates={"horizon": "0 days"})
+    engine.subscribe("alice", "TRUE")
+    batch = quotes(spark, *[(f"{n * 7919 % 1000:03d}", "NYSE", n % 60, "x", 1.0, 1.0) for n in range(1000)])
+    ranks = []
+    for partitions in (1, 7):
+        monkeypatch.setattr(engine.spark.conf, "get", engine.spark.conf.get)
+        before = spark.conf.get("spark.sql.shuffle.partitions")
+        spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
+        try:
+            report = engine.route(batch.repartition(partitions))
+        finally:
+            spark.conf.set("spark.sql.shuffle.partitions", before)
+        rows = engine.tables.read("events").where(F.col("batch") == report.ordinal).select("event_id", "rank").collect()
+        ranks.append({row[0]: row[1] for row in rows})
+    assert ranks[0] == ranks[1] and sorted(ranks[0].values()) == list(range(1000))
+
+
+def test_a_bad_subscription_is_rejected_alone(spark: SparkSession, engine: Engine) -> None:
+    rows = [("alice", "price >", None), ("alice", "price > 1", None), ("bob", "prise > 1", None), ("carl", "TRUE", "x")]
+    engine.subscribe_many(spark.createDataFrame(rows, "consumer string, filter string, id string"))
+    engine.route(quotes(spark, ("1", "NYSE", 1, "x", 5.0, 1.0)))
+    assert delivered(engine) == [("alice", "1"), ("carl", "1")]
+    found = {(row["owner"], row["severity"], row["position"]): row["reason"] for row in engine.tables.read("rejections").collect()}
+    assert set(found) == {("alice", "error", 8), ("bob", "warning", None)}
+    assert "Did you mean 'price'?" in found["bob", "warning", None]
+    view = {(row["consumer"], row["filter"]): row["active"] for row in spark.sql(f"SELECT * FROM {engine.config.database}.active_subscriptions").collect()}
+    assert view == {("alice", "price >"): False, ("alice", "price > 1"): True, ("bob", "prise > 1"): True, ("carl", "TRUE"): True}
+    engine.tables.delete("subscriptions", F.col("filter").isin("price >", "prise > 1"))
+    engine.route(quotes(spark, ("2", "NYSE", 1, "x", 5.0, 1.0)))
+    assert engine.tables.read("rejections").count() == 0
+
+
+def test_the_newest_row_of_a_key_counts(spark: SparkSession, engine: Engine) -> None:
+    engine.subscribe("alice", "symbol = 'a'", id="mine")
+    engine.subscribe("alice", "symbol = 'b'", id="mine")
+    for _ in range(2):
+        engine.subscribe("bob", "symbol = 'a'")
+    engine.route(quotes(spark, ("1", "NYSE", 1, "a", 1.0, 1.0), ("2", "NYSE", 2, "b", 1.0, 1.0)))
+    assert delivered(engine) == [("alice", "2"), ("bob", "1")]
+    spark.sql(f"OPTIMIZE {engine.tables.name('subscriptions')}")
+    engine.route(quotes(spark, ("3", "NYSE", 1, "a", 1.0, 1.0)))
+    assert delivered(engine) == [("alice", "2"), ("bob", "1"), ("bob", "3")]
+    assert engine.unsubscribe("bob", engine.subscribe("bob", "symbol = 'a'")) == 1
+    assert engine.unsubscribe("bob", "unheard of") == 0
+    engine.route(quotes(spark, ("4", "NYSE", 1, "a", 1.0, 1.0)))
+    assert len(delivered(engine)) == 3
+
+
+def test_an_expired_subscription_matches_nothing(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+    now = [datetime(2026, 1, 5, tzinfo=UTC)]
+    engine = make_engine(clock=lambda: now[0])
+    engine.subscribe("alice", "TRUE", expires_at=now[0] + timedelta(hours=1))
+    for hour in range(3):
+        engine.route(quotes(spark, (str(hour), "NYSE", 1, "a", 1.0, 1.0)))
+        now[0] += timedelta(hours=1)
+    assert delivered(engine) == [("alice", "0"), ("alice", "1")]
+
+
+def test_no_subscriptions_and_no_events(spark: SparkSession, engine: Engine) -> None:
+    assert engine.route(quotes(spark, ("1", "NYSE", 1, "a", 1.0, 1.0))).counts["notifications"] == 0
+    assert engine.route(quotes(spark)).counts == {"events": 0, "admitted": 0, "refused": 0, "notifications": 0}
+
+
+def test_the_udf_sees_each_event_once(spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    import udfs.spark
+
+    seen = spark.sparkContext.accumulator(0)
+    program_match = udfs.spark.Program.match
+
+    def counting(self: Any, batch: Any, tokens: Any = None) -> Any:
+        seen.add(batch.num_rows)
+        return program_match(self, batch, tokens)
+
+    matcher = udfs.spark.matcher
+
+    def counted(program: Any, consumers: Any) -> Any:
+        class Counted:
+            subscription_ids = program.subscription_ids
+
+            def match(self, batch: Any) -> Any:
+                return counting(program, batch)
+
+        return matcher(Counted(), consumers)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("routing.pipeline.matcher", counted)
+    engine.subscribe("alice", "price > 2")
+    engine.subscribe("bob", "TRUE")
+    engine.route(quotes(spark, *[(str(n), "NYSE", 1, "x", float(n), 1.0) for n in range(50)]))
+    assert seen.value == 50
+
+
+def test_only_referenced_columns_reach_python(spark: SparkSession, engine: Engine) -> None:
+    from routing.matching.match import arrow_schema, referenced
+    from routing.filters import parse
+
+    schema = quotes(spark).schema
+    found = referenced([parse("price > 2 AND nothing IS NULL")], schema, F.lit(None), without=frozenset({"id"}))
+    assert arrow_schema(found).names == ["price"]
+
+
+@pytest.mark.parametrize("payload", ["embed", "reference"])
+@pytest.mark.parametrize("layout", ["consumer", "bucket"])
+def test_layouts_and_payloads_read_the_same(spark: SparkSession, make_engine: Callable[..., Engine], layout: str, payload: str) -> None:
+    engine = make_engine(notifications={"layout": layout, "payload": payload, "buckets": 4})
+    for name in ("alice", "bob", "Bob", "a/b=c", "é 😀", "x" * 500, "it's", "`", "..", "NULL"):
+        engine.subscribe(name, "TRUE")
+    engine.route(quotes(spark, ("1", "NYSE", 1, "DIS", 1.5, None), ("2", "NYSE", 2, "IBM", 2.5, None)))
+    for name in ("alice", "Bob", "a/b=c", "é 😀", "x" * 500, "it's", "`", "..", "NULL"):
+        assert [row["event_id"] for row in engine.notifications(name).collect()] == ["1", "2"], name
+    rows = spark.sql(f"SELECT symbol, price FROM {engine.config.database}.notifications_quotes WHERE consumer = 'bob' ORDER BY sequence").collect()
+    assert [tuple(row) for row in rows] == [("DIS", 1.5), ("IBM", 2.5)]
+
+
+def test_the_journal_may_keep_keys_only_or_nothing(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+    keys = make_engine(journal="keys")
+    keys.route(quotes(spark, ("1", "NYSE", 1, "DIS", 1.5, None)))
+    (row,) = keys.tables.read("events").select("event_id", F.col("event").isNull().alias("empty")).collect()
+    assert tuple(row) == ("1", True)
+    assert keys.route(quotes(spark, ("1", "NYSE", 1, "DIS", 1.5, None))).counts["refused"] == 1
+    off = make_engine(reopen=True, journal="off", duplicates={"horizon": "0 days"})
+    off.route(quotes(spark, ("9", "NYSE", 1, "DIS", 1.5, None)))
+    assert off.tables.read("events").count() == 1
+
+
+def test_calls_that_cannot_be_right_say_why(spark: SparkSession, engine: Engine) -> None:
+    with pytest.raises(FilterError, match="column 8"):
+        engine.subscribe("alice", "price >")
+    for name in ("", "__HIVE_DEFAULT_PARTITION__"):
+        with pytest.raises(SubscriptionError, match="cannot be a consumer's name"):
+            engine.subscribe(name, "TRUE")
+    with pytest.raises(SubscriptionError, match="Did you mean 'filter'"):
+        engine.subscribe_many(spark.createDataFrame([("a", "b")], "consumer string, filtr string"))
+    with pytest.raises(SubscriptionError, match="need a column 'filter'"):
+        engine.subscribe_many(spark.createDataFrame([("a",)], "consumer string"))
+    with pytest.raises(ConfigError, match="Did you mean 'quotes'"):
+        engine.route(quotes(spark), source="quote")
+    with pytest.raises(SourceError, match="id column 'id' is not in the source"):
+        engine.route(spark.createDataFrame([(1,)], "x int"))
+    assert engine.tables.version("subscriptions") == 0
