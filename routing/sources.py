@@ -102,19 +102,24 @@ class JsonText(Decoder):
         return merged(merged(known, self._settled(inferred, known or StructType())), self._others())
 
     def _settled(self, inferred: StructType, known: StructType) -> StructType:
-        """Spark calls a column a string as soon as one of its values is; what most of its values are is what it is."""
-        doubtful = [field.name for field in inferred if isinstance(field.dataType, StringType) and field.name not in known.names]
+        """Spark calls a column a string as soon as one of its values is; what most of its values are is what it is.
+
+        Of a column known to hold integers it matters only whether there are fractions now.
+        """
+        settled = [field.name for field in known if not isinstance(field.dataType, LongType)]
+        doubtful = [f.name for f in inferred if isinstance(f.dataType, StringType) and f.name not in settled]
         if not doubtful:
             return inferred
         parsed = F.try_parse_json("value")
-        kinds = [F.schema_of_variant(F.try_variant_get(parsed, variant_path([name]) or "$", "variant")) for name in doubtful]
-        whole = (F.count_if(kind == "BIGINT") for kind in kinds)
-        broken = (F.count_if(kind.startswith("DECIMAL") | (kind == "DOUBLE")) for kind in kinds)
-        logical = (F.count_if(kind == "BOOLEAN") for kind in kinds)
-        written = (F.count_if(kind == "STRING") for kind in kinds)
-        counted = self.batch.select(*(F.struct(*four) for four in zip(whole, broken, logical, written, strict=True))).first()
-        majority = {name: _majority(*counts) for name, counts in zip(doubtful, counted or (), strict=True)}
-        return StructType([StructField(field.name, majority.get(field.name, field.dataType)) for field in inferred])
+        counts = []
+        for name in doubtful:
+            kind = F.schema_of_variant(F.try_variant_get(parsed, variant_path([name]) or "$", "variant"))
+            fraction = kind.startswith("DECIMAL") | (kind == "DOUBLE")
+            tests = (kind == "BIGINT", fraction, kind == "BOOLEAN", kind == "STRING")
+            counts.append(F.struct(*(F.count_if(test) for test in tests)))
+        counted = self.batch.select(*counts).first() or ()
+        types = {name: _majority(*four, integers=name in known.names) for name, four in zip(doubtful, counted, strict=True)}
+        return StructType([StructField(field.name, types.get(field.name, field.dataType)) for field in inferred])
 
     def rows(self, schema: StructType) -> DataFrame:
         """Each line parsed under the schema; lines that do not fit it are malformed, blank ones are nothing."""
@@ -205,13 +210,13 @@ class CsvFiles(Decoder):
         return tuple(next(csv.reader([line], delimiter=_text(self.source, "sep", _text(self.source, "delimiter", ","))), ()))
 
 
-def _majority(whole: int, broken: int, logical: int, written: int) -> DataType:
+def _majority(whole: int, broken: int, logical: int, written: int, *, integers: bool = False) -> DataType:
     """The type that most values have; strings only if nothing else is as frequent.
 
     >>> _majority(whole=5, broken=1, logical=0, written=2)
     DoubleType()
     """
-    if whole + broken >= max(logical, written, 1):
+    if whole + broken >= max(logical, written, 1) or (integers and broken):
         return DoubleType() if broken else LongType()
     return BooleanType() if logical >= max(written, 1) else StringType()
 

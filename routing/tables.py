@@ -127,6 +127,7 @@ class Tables:
         kept = f"interval {max(self.config.retention, timedelta(days=1)) // timedelta(hours=1)} hours"
         return {
             "delta.feature.allowColumnDefaults": "supported",
+            "delta.checkpointInterval": "100",  # a log checkpoint takes seconds; control tables are small anyway
             "delta.logRetentionDuration": kept,
             "delta.deletedFileRetentionDuration": kept,
             # Of two rows with one key the newest commit counts: row tracking tells which, also after OPTIMIZE.
