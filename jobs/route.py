@@ -35,17 +35,15 @@ def run(engine: Engine) -> None:
     running = engine.start()
 
     def stop(signum: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
+        running.ask_to_stop()
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     print(f"routing {', '.join(engine.config.sources)} (trigger: {engine.config.trigger})", flush=True)
     try:
-        running.await_termination()
-        print("drained", flush=True)
-    except KeyboardInterrupt:
-        print("stopped", flush=True)
+        print("drained" if running.await_termination() else "stopped", flush=True)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from routing import registry, views
 from routing.admit import source_columns
 from routing.config import Config, Source, load
-from routing.errors import ConfigError, nearest
+from routing.errors import Cancelled, ConfigError, nearest
 from routing.ledger import Ledger
 from routing.matching.attributes import variant_columns
 from routing.model import Opening, Report
@@ -93,9 +93,13 @@ class Engine:
 
         return Running(self, streams or {})
 
-    def process(self, name: str, decoder: Decoder, *, key: str, known_new: bool = False) -> Report:
-        """One batch, from the ledger's opening to its closing."""
-        with self._one_at_a_time():
+    def process(
+        self, name: str, decoder: Decoder, *, key: str, known_new: bool = False, cancelled: Callable[[], bool] = lambda: False
+    ) -> Report:
+        """One batch, from the ledger's opening to its closing, unless it is cancelled before its turn comes."""
+        with self.turn():
+            if cancelled():
+                raise Cancelled("the stream is stopping; the batch is done at the next start")
             started = perf_counter()
             opening = None if known_new else self.ledger.find(key)
             if opening is None:
@@ -111,7 +115,7 @@ class Engine:
 
     def close(self) -> None:
         """Write what the ledger still holds. The session stays open: it may be somebody else's."""
-        with self._one_at_a_time():
+        with self.turn():
             self.ledger.flush()
 
     # — reading —
@@ -209,6 +213,7 @@ class Engine:
         self._registered = dict(schemas)
 
     @contextmanager
-    def _one_at_a_time(self) -> Iterator[None]:
+    def turn(self) -> Iterator[None]:
+        """Hold the engine: no other batch is under way, in this process or another."""
         with self._turn, self.tables.lock("_turn"):
             yield

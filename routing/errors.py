@@ -7,6 +7,7 @@
     │   └── FilterTooLarge     … or is larger than the limits allow
     ├── SubscriptionError      a subscription that cannot be stored
     ├── SourceError            a source that cannot be read
+    ├── Cancelled              a batch that was not begun, because its stream is stopping
     └── LedgerError            the ledger and the tables disagree
 
 An error says what is wrong, where, and what to do next. Rows never raise: a bad event goes to `dead_letters`, a bad
@@ -53,6 +54,10 @@ class SubscriptionError(RoutingError):
 
 class SourceError(RoutingError):
     """A source that cannot be read."""
+
+
+class Cancelled(RoutingError):
+    """A batch that was not begun, because its stream is stopping."""
 
 
 class LedgerError(RoutingError):

@@ -38,24 +38,29 @@ class Running:
         self._failure: dict[str, RoutingError] = {}
         self._queries = {name: self._query(name) for name in names}
 
-    def await_termination(self) -> None:
-        """Wait until every query has ended: drained (trigger once), stopped, or failed, which raises."""
+    def await_termination(self) -> bool:
+        """Wait until every query has ended; true if they were drained, false if stopped. A query that fails raises."""
         try:
-            while self._queries:
+            while self._queries and not self._stopping.is_set():
                 for name, query in list(self._queries.items()):
                     if self._ended(name, query):
                         del self._queries[name]
-        except BaseException:
+        finally:
+            drained = not self._queries
             self.stop()
-            raise
-        self.engine.close()
+        return drained
+
+    def ask_to_stop(self) -> None:
+        """Make `await_termination` stop the queries. Safe in a signal handler: it only sets a flag."""
+        self._stopping.set()
 
     def stop(self) -> None:
         """Stop all queries, each after the batch that it is in."""
         self._stopping.set()
-        with self.engine._turn:
-            for query in self._queries.values():
-                query.stop()
+        with self.engine.turn():  # the batch under way ends, and no other begins
+            pass
+        for query in self._queries.values():
+            query.stop()
         self._queries = {}
         self.engine.close()
 
@@ -79,12 +84,10 @@ class Running:
 
         def each(batch: DataFrame, number: int) -> None:
             nonlocal seen
-            if self._stopping.is_set():
-                raise RuntimeError("stopping")  # Spark retries the batch at the next start
             batch.sparkSession.conf.set("spark.sql.caseSensitive", "true")  # attribute names are exact
             try:
                 decode = decoder(batch.sparkSession, source, batch)
-                engine.process(name, decode, key=f"{name}/{generation}/{number}", known_new=seen)
+                engine.process(name, decode, key=f"{name}/{generation}/{number}", known_new=seen, cancelled=self._stopping.is_set)
             except RoutingError as error:
                 self._failure[name] = error  # as it is: Spark would hand it back as text
                 raise

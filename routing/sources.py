@@ -129,7 +129,8 @@ class JsonText(Decoder):
                              {**self._options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})  # fmt: skip
         lines = self.batch.where(F.trim("value") != "").select("*", parsed.alias("parsed"))
         # Spark reads the first object of a line and forgets the rest; such a line is not one event.
-        more = ~F.rtrim("value").endswith("}") | (F.col("value").rlike(r"\}\s*\{") & F.try_parse_json("value").isNull())
+        unquoted = F.regexp_replace("value", r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', "")
+        more = ~F.rtrim("value").endswith("}") | (F.col("value").rlike(r"\}\s*\{") & unquoted.rlike(r"\}\s*\{"))
         unfit = F.col(f"parsed.{CORRUPT}").isNotNull()
         wrong = F.when(F.try_parse_json("value").isNull() | ~F.ltrim("value").startswith("{"), "not a JSON object").otherwise("a value does not fit the type of its column")
         columns = [F.col("parsed")[field.name].alias(field.name) for field in fields] + [F.col(name) for name in others.names]

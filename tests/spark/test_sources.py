@@ -41,9 +41,10 @@ def test_json_lines_and_a_column_that_appears_in_mid_stream(make_engine: Callabl
     engine = make_engine()
     engine.subscribe("late", "rating = 'A' AND venue.floor > 2")
     engine.subscribe("price", "price > 10")
-    lines(tmp_path / "feed" / "1 [odd] {name}.json", quote("1", price=11), quote("2", price=9), "{rubbish", "", '{"id": "3"} {"id": "4"}', "[1]")
+    lines(tmp_path / "feed" / "1 [odd] {name}.json", quote("1", price=11), quote("2", price=9), "{rubbish", "", '{"id": "3"} {"id": "4"}', "[1]",
+          quote("8", note="not } { two", price=1), '{"id": "9"} tail')
     (first,) = drain(engine)
-    assert first.counts == {"events": 5, "admitted": 2, "refused": 3, "notifications": 1}
+    assert first.counts == {"events": 7, "admitted": 3, "refused": 4, "notifications": 1}
     warned = {row["reason"] for row in engine.tables.read("rejections").collect()}
     assert any("'rating'" in reason for reason in warned) and any("'venue.floor'" in reason for reason in warned)
     lines(tmp_path / "feed" / "2.json", quote("5", price=12.5, rating="A", venue={"floor": 3}), quote("6", price="n/a"), quote(7, price=None))
