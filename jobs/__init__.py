@@ -1,0 +1,1 @@
+"""What a user runs: spark-submit entry points and the command `sluice`."""

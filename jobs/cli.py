@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import re
 import sys
@@ -20,7 +19,14 @@ from routing.errors import RoutingError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-app = typer.Typer(help="Sluice: content-based routing on Spark.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+    from routing.tables import Tables
+
+app = typer.Typer(
+    help="Sluice: content-based routing on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="a YAML file; without one, the defaults")]
 
 _READS = re.compile(r"\s*(select|show|describe|desc|explain|with|values|table|from)\b", re.IGNORECASE)
@@ -28,7 +34,9 @@ _SHOWN = 1000
 
 
 @app.command()
-def setup(retry: Annotated[bool, typer.Option(help="ask again for optional jars that could not be had")] = False) -> None:
+def setup(
+    retry: Annotated[bool, typer.Option(help="ask again for optional jars that could not be had")] = False,
+) -> None:
     """Resolve the jars once, and let spark-submit and spark-sql find them."""
     from routing import jars
     from routing.session import install
@@ -39,7 +47,14 @@ def setup(retry: Annotated[bool, typer.Option(help="ask again for optional jars 
             if known is None or (known.problem and retry):
                 print(f"resolving {package.coordinate} …", flush=True)
             done = jars.ensure(package, retry=retry)
-            print(f"{package.name}: " + (f"not to be had ({done.problem}); without it there is no {package.gives}" if done.problem else "ready"))
+            print(
+                f"{package.name}: "
+                + (
+                    f"not to be had ({done.problem}); without it there is no {package.gives}"
+                    if done.problem
+                    else "ready"
+                )
+            )
         print(f"Spark settings: {install()}")
 
 
@@ -53,13 +68,19 @@ def init(config: ConfigFile = None) -> None:
         settings = load(config)
         engine = routing.open(session(settings, brief=True), settings)
         script = engine.tables.directory / "register.sql" if engine.tables.directory else None
-        print(f"{len(engine.tables.described)} tables in {engine.config.database}" + (f" at {engine.tables.directory}" if script else ""))
+        print(
+            f"{len(engine.tables.described)} tables in {engine.config.database}"
+            + (f" at {engine.tables.directory}" if script else "")
+        )
         if script:
             print(f"any other session knows them after: spark-sql -i {script}")
 
 
 @app.command()
-def doctor(config: ConfigFile = None, session: Annotated[bool, typer.Option(help="also start Spark and look at the tables")] = True) -> None:
+def doctor(
+    config: ConfigFile = None,
+    session: Annotated[bool, typer.Option(help="also start Spark and look at the tables")] = True,
+) -> None:
     """Check Java, packages, jars, paths and the catalog, and say what to do about what is missing."""
     from jobs import doctor as checks
 
@@ -70,7 +91,12 @@ def doctor(config: ConfigFile = None, session: Annotated[bool, typer.Option(help
             failed = failed or finding.status == checks.FAILED
             colour = {"ok": "green", "warning": "yellow"}.get(finding.status, "red")
             console.print(f"[{colour}]{finding.status:8}[/{colour}] {finding.check}: ", end="")
-            console.print(finding.found + (f" → {finding.advice}" if finding.advice else ""), markup=False, highlight=False, soft_wrap=True)
+            console.print(
+                finding.found + (f" → {finding.advice}" if finding.advice else ""),
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
     console.print("something is missing" if failed else "all is well")
     raise typer.Exit(1 if failed else 0)
 
@@ -122,20 +148,22 @@ def version() -> None:
 
 
 def statements(text: str) -> list[str]:
-    """SQL text split at semicolons that are not inside quotes or comments.
+    r"""SQL text split at semicolons that are not inside quotes or comments.
 
-    >>> statements("SELECT ';'; SELECT 2 -- two; \\n;")
+    >>> statements("SELECT ';'; SELECT 2 -- two; \n;")
     ["SELECT ';'", 'SELECT 2 -- two;']
     """
     parts, start = [], 0
-    for match in re.finditer(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|(;)", text, re.DOTALL):
+    for match in re.finditer(
+        r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/|(;)", text, re.DOTALL
+    ):
         if match[1]:
             parts.append(text[start : match.start()])
             start = match.end()
     return [part.strip() for part in (*parts, text[start:]) if part.strip()]
 
 
-def _registered(config: Config):  # type: ignore[no-untyped-def]
+def _registered(config: Config) -> Tables:
     """The tables, made known to a new session by the script that the engine wrote."""
     import routing
     from routing.engine import REGISTER
@@ -159,7 +187,7 @@ def _print(rows: DataFrame, as_json: bool) -> None:
     shown = rows.limit(_SHOWN + 1).toJSON().collect() if as_json else rows.limit(_SHOWN + 1).collect()
     if as_json:
         for line in shown[:_SHOWN]:
-            print(json.dumps(json.loads(line), ensure_ascii=False))
+            print(line)
     else:
         table = Table(*rows.columns)
         for row in shown[:_SHOWN]:
@@ -193,7 +221,9 @@ class _plainly:
 
 def _messages(error: Exception) -> Iterator[str]:
     """The Java error's own words, without its stack."""
-    lines = [line for line in str(error).splitlines() if not line.lstrip().startswith(("at ", "...", "An error occurred"))]
+    lines = [
+        line for line in str(error).splitlines() if not line.lstrip().startswith(("at ", "...", "An error occurred"))
+    ]
     yield "\n".join(lines[:3]).lstrip(": ").strip() or type(error).__name__
 
 

@@ -36,6 +36,32 @@ INSERT INTO sluice.subscriptions (consumer, filter) VALUES
   ('compliance',       'symbol = ''BA'' OR symbol = ''GS'''),
   ('everything-tech',  'sector = ''technology'' AND price IS NOT NULL')
 """
+CONSUMERS = """
+SELECT consumer, count(*) AS notifications, count(DISTINCT event_id) AS events, max(published_at) AS newest
+FROM sluice.notifications GROUP BY consumer ORDER BY consumer
+"""
+FIVE = """
+SELECT consumer, symbol, price, change, exchange, published_at
+FROM sluice.notifications_quotes WHERE consumer = 'alice' ORDER BY sequence LIMIT 5
+"""
+LETTERS = """
+SELECT reason, sum(copies) AS events, any_value(detail) AS detail, any_value(left(raw, 40)) AS example
+FROM sluice.dead_letters GROUP BY reason ORDER BY reason
+"""
+TOTAL = """
+SELECT sum(counts['events']) AS events, sum(counts['notifications']) AS notifications, sum(seconds) AS seconds,
+  count(*) AS batches
+FROM (SELECT max_by(counts, seconds) AS counts, max(seconds) AS seconds
+      FROM sluice.batches WHERE state = 'closed' GROUP BY ordinal)
+"""
+NEXT = """
+Try next (after: source .venv/bin/activate):
+  sluice sql -c {config} "SELECT symbol, price FROM sluice.notifications_quotes WHERE consumer = 'bob' LIMIT 5"
+  sluice sql -c {config} "INSERT INTO sluice.subscriptions (consumer, filter) VALUES ('you', 'price > 300')"
+  sluice sql -c {config} "SELECT * FROM sluice.active_subscriptions"
+  spark-submit jobs/route.py --config {config}     # routes what is new in the feed; nothing twice
+  sluice doctor -c {config}
+"""
 BATCH = re.compile(r"^batch=\d+ .*\bevents=(\d+)")
 
 
@@ -44,7 +70,14 @@ def main(config: Path | None = None) -> int:
     console = Console()
     path = config or (Path("conf/demo.yaml") if Path("conf/demo.yaml").is_file() else conf_directory() / "demo.yaml")
     settings = load(path)
-    with Progress(SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console) as progress:
+    with Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    ) as progress:
         steps = progress.add_task("feed, tables and subscriptions", total=3)
         events = write_feed(Path(str(settings.sources["quotes"].path)))
         progress.advance(steps)
@@ -66,7 +99,13 @@ def _route(config: Path, advance) -> int:  # type: ignore[no-untyped-def]
     environment = spark_environment()
     job = Path(__file__).with_name("route.py")
     submit = which("spark-submit", path=environment["PATH"]) or "spark-submit"
-    child = subprocess.Popen([submit, str(job), "--config", str(config)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    child = subprocess.Popen(
+        [submit, str(job), "--config", str(config)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     said = deque[str](maxlen=40)
     for line in child.stdout or ():
         said.append(line)
@@ -80,29 +119,19 @@ def _route(config: Path, advance) -> int:  # type: ignore[no-untyped-def]
 
 
 def _show(console: Console, engine: Engine, path: Path) -> None:
+    engine.register()
     sql = engine.spark.sql
-    engine.ledger.refresh()
-    engine._register(engine.schemas())
-    _table(console, "Notifications by consumer", sql(
-        "SELECT consumer, count(*) AS notifications, count(DISTINCT event_id) AS events, max(published_at) AS newest FROM sluice.notifications GROUP BY consumer ORDER BY consumer"))
-    _table(console, "Five of alice's, as a table: SELECT … FROM sluice.notifications_quotes WHERE consumer = 'alice'", sql(
-        "SELECT consumer, symbol, price, change, volume, exchange, published_at FROM sluice.notifications_quotes WHERE consumer = 'alice' ORDER BY sequence LIMIT 5"))
-    _table(console, "Dead letters", sql(
-        "SELECT reason, detail, sum(copies) AS events, any_value(left(raw, 60)) AS example FROM sluice.dead_letters GROUP BY reason, detail ORDER BY reason, detail"))
-    total = sql("SELECT sum(counts['events']) AS events, sum(counts['notifications']) AS notifications, sum(seconds) AS seconds, count(*) AS batches"
-                " FROM (SELECT ordinal, max_by(counts, seconds) AS counts, max(seconds) AS seconds FROM sluice.batches WHERE state = 'closed' GROUP BY ordinal)").first()  # fmt: skip
+    _table(console, "Notifications by consumer", sql(CONSUMERS))
+    _table(console, "Five of alice's, read back as a table", sql(FIVE))
+    _table(console, "Dead letters", sql(LETTERS))
+    total = sql(TOTAL).first()
     if total is not None and total["seconds"]:
-        console.print(f"{total['events']:,} events and {total['notifications']:,} notifications in {total['batches']} batches, {total['seconds']:.1f} s: "
-                      f"[bold]{total['events'] / total['seconds']:,.0f} events/s[/bold] (first batch and its warm-up included)\n")  # fmt: skip
-    console.print(
-        "Try next:\n"
-        f"  sluice sql --config {path} \"SELECT symbol, price FROM sluice.notifications_quotes WHERE consumer = 'bob' LIMIT 5\"\n"
-        f"  sluice sql --config {path} \"INSERT INTO sluice.subscriptions (consumer, filter) VALUES ('you', 'price > 300')\"\n"
-        f"  spark-submit jobs/route.py --config {path}     # routes what is new in the feed; nothing twice\n"
-        f"  sluice sql --config {path} \"SELECT * FROM sluice.active_subscriptions\"\n"
-        "  sluice doctor",
-        markup=False, highlight=False,
-    )  # fmt: skip
+        rate = total["events"] / total["seconds"]
+        console.print(
+            f"{total['events']:,} events, {total['notifications']:,} notifications, {total['batches']} batches in "
+            f"{total['seconds']:.1f} s: [bold]{rate:,.0f} events/s[/bold], the warm-up of the first batch included"
+        )
+    console.print(NEXT.format(config=path), markup=False, highlight=False, soft_wrap=True)
 
 
 def _table(console: Console, title: str, rows: DataFrame) -> None:

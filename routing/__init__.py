@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from routing.errors import RoutingError
 
 __all__ = ["Config", "Engine", "RoutingError", "open"]
-_HOMES = {"Config": "routing.config", "Engine": "routing.engine", "RoutingError": "routing.errors", "open": "routing.engine"}
+_HOMES = {
+    "Config": "routing.config",
+    "Engine": "routing.engine",
+    "RoutingError": "routing.errors",
+    "open": "routing.engine",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -127,15 +127,18 @@ class Config(BaseSettings):
             raise ValueError("journal: off forgets every event id; also set duplicates: {horizon: 0 days}")
         if self.journal != "full" and self.notifications.payload == "reference":
             raise ValueError("payload: reference reads events from the journal; it needs journal: full")
-        if self.trigger not in ("once", "continuous"):
-            if not isinstance(_duration(self.trigger), timedelta):
-                raise ValueError(f"trigger: '{self.trigger}' is none of once, continuous, or an interval like '10 seconds'")
+        interval = isinstance(_duration(self.trigger), timedelta)
+        if not interval and self.trigger not in ("once", "continuous"):
+            raise ValueError(f"trigger: '{self.trigger}' is none of once, continuous, or an interval like '10 seconds'")
         return self
 
     @classmethod
     def settings_customise_sources(
-        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource, dotenv_settings: PydanticBaseSettingsSource,
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """The environment wins over the file, which arrives as arguments."""
@@ -165,7 +168,9 @@ def _read(path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         known = [str(p) for p in sorted(path.parent.glob("*.yaml"))] if path.parent.is_dir() else []
-        raise ConfigError(f"{path}: no such file. {'There are: ' + ', '.join(known) if known else ''}".strip()) from None
+        raise ConfigError(
+            f"{path}: no such file. {'There are: ' + ', '.join(known) if known else ''}".strip()
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: not YAML: {error}") from None
     if values is None:
@@ -178,7 +183,11 @@ def _read(path: Path) -> dict[str, Any]:
 def _problem(item: Any) -> str:
     place = ".".join(str(part) for part in item["loc"])
     if item["type"] != "extra_forbidden":
-        return f"{place}: {item['msg'].removeprefix('Value error, ')}" if place else item["msg"].removeprefix("Value error, ")
+        return (
+            f"{place}: {item['msg'].removeprefix('Value error, ')}"
+            if place
+            else item["msg"].removeprefix("Value error, ")
+        )
     close = nearest(str(item["loc"][-1]), _keys_at(item["loc"][:-1]))
     return f"'{place}' is not a known key." + (f" Did you mean '{close}'?" if close else "")
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -56,7 +56,9 @@ def open(
 class Engine:
     """Subscribes, routes and reads. Made by `routing.open`."""
 
-    def __init__(self, spark: SparkSession, config: Config, *, clock: Callable[[], datetime], on_batch: Callable[[Report], None]) -> None:
+    def __init__(
+        self, spark: SparkSession, config: Config, *, clock: Callable[[], datetime], on_batch: Callable[[Report], None]
+    ) -> None:
         self.spark, self.config, self.on_batch = spark, config, on_batch
         self.tables = Tables(spark, config)
         self.ledger = Ledger(self.tables, clock)
@@ -67,7 +69,9 @@ class Engine:
 
     # — subscriptions —
 
-    def subscribe(self, consumer: str, filter: str, *, id: str | None = None, expires_at: datetime | None = None) -> str:
+    def subscribe(
+        self, consumer: str, filter: str, *, id: str | None = None, expires_at: datetime | None = None
+    ) -> str:
         """Subscribe a consumer; returns the subscription's id. The next batch sees it."""
         return registry.subscribe(self.tables, consumer, filter, id, expires_at)
 
@@ -85,7 +89,9 @@ class Engine:
         """Route one batch of typed rows. The same key again is a retry of the same batch; no key is a new batch."""
         name = source or self._only_source()
         described = self._source(name)
-        return self.process(name, Rows(batch, described), key=key or f"{name}/route/{uuid.uuid4()}", known_new=key is None)
+        return self.process(
+            name, Rows(batch, described), key=key or f"{name}/route/{uuid.uuid4()}", known_new=key is None
+        )
 
     def start(self, streams: Mapping[str, DataFrame] | None = None) -> Running:
         """Start one streaming query per source, or on the streaming DataFrames given by source name."""
@@ -94,7 +100,13 @@ class Engine:
         return Running(self, streams or {})
 
     def process(
-        self, name: str, decoder: Decoder, *, key: str, known_new: bool = False, cancelled: Callable[[], bool] = lambda: False
+        self,
+        name: str,
+        decoder: Decoder,
+        *,
+        key: str,
+        known_new: bool = False,
+        cancelled: Callable[[], bool] = lambda: False,
     ) -> Report:
         """One batch, from the ledger's opening to its closing, unless it is cancelled before its turn comes."""
         with self.turn():
@@ -126,14 +138,20 @@ class Engine:
             rows = self.tables.read("notifications")
         else:
             self._source(source)
-            self.ledger.refresh()
-            self._register(self.schemas())
+            self.register()
             rows = self.spark.read.table(self.tables.name(f"notifications_{source}"))
         if consumer is None:
             return rows.orderBy(CONSUMER, SEQUENCE)
         if BUCKET in rows.columns:
-            rows = rows.where(F.col(BUCKET) == F.pmod(F.xxhash64(F.lit(consumer)), F.lit(self.config.notifications.buckets)))
+            rows = rows.where(
+                F.col(BUCKET) == F.pmod(F.xxhash64(F.lit(consumer)), F.lit(self.config.notifications.buckets))
+            )
         return rows.where(F.col(CONSUMER) == consumer).orderBy(SEQUENCE)
+
+    def register(self) -> None:
+        """Make the tables' views as the newest batches, of any process, need them."""
+        self.ledger.refresh()
+        self._register(self.schemas())
 
     def schema(self, source: str) -> StructType | None:
         """A source's columns: as in its last batch, else as configured, else not known yet."""
@@ -150,7 +168,9 @@ class Engine:
         active = self._control.active(opening.control, opening.clock)
         schema = StructType.fromJson(json.loads(opening.schema))
         self._report_problems(opening)
-        return Snapshot(opening, self._source(opening.source), schema, self.config, active, self._programs, self._journal(opening))
+        return Snapshot(
+            opening, self._source(opening.source), schema, self.config, active, self._programs, self._journal(opening)
+        )
 
     def _journal(self, opening: Opening) -> DataFrame | None:
         """The events that a new one may repeat; None if there cannot be any."""
@@ -160,7 +180,9 @@ class Engine:
         pinned = opening.outputs["events"]
         # Only the engine writes the journal, and it is our turn: the newest version stays the newest, and costs less.
         newest = self.tables.version("events") == pinned
-        journal = self.tables.read("events", None if newest else pinned).where(F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon))
+        journal = self.tables.read("events", None if newest else pinned).where(
+            F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon)
+        )
         return journal.select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
 
     def _report_problems(self, opening: Opening) -> None:
@@ -169,7 +191,11 @@ class Engine:
         state = (self._control._active.key, tuple(sorted(self.ledger.schemas.items())))
         if state == self._reported:
             return
-        hidden = [(schema, source_columns(self._source(name))) for name, schema in schemas.items() if name in self.config.sources]
+        hidden = [
+            (schema, source_columns(self._source(name)))
+            for name, schema in schemas.items()
+            if name in self.config.sources
+        ]
         known = set[str]().union(*(views.attribute_names([schema]) - without for schema, without in hidden))
         anything = [name for schema, _ in hidden for name in variant_columns(schema, F.lit(None))]
         warnings = unknown_attributes(self._control._active.subscriptions, known, anything)
@@ -179,24 +205,27 @@ class Engine:
     def _source(self, name: str) -> Source:
         if name not in self.config.sources:
             close = nearest(name, self.config.sources)
-            raise ConfigError(f"there is no source '{name}' in the configuration." + (f" Did you mean '{close}'?" if close else ""))
+            raise ConfigError(
+                f"there is no source '{name}' in the configuration." + (f" Did you mean '{close}'?" if close else "")
+            )
         return self.config.sources[name]
 
     def _only_source(self) -> str:
         if len(self.config.sources) != 1:
-            raise ConfigError(f"say which source the batch belongs to: source=… (configured: {', '.join(self.config.sources) or 'none'})")
+            raise ConfigError(
+                f"say which source the batch is of: source=… (there are: {', '.join(self.config.sources) or 'none'})"
+            )
         return next(iter(self.config.sources))
 
     def _configured(self, source: Source | None) -> StructType | None:
-        return StructType.fromDDL(source.ddl) if source and source.ddl else None
+        return cast(StructType, StructType.fromDDL(source.ddl)) if source and source.ddl else None
 
     def _create(self) -> None:
         """Create what is missing, in the catalog and on disk, and let other processes know."""
         with self.tables.lock("_create"):
             self.tables.create()
-            self.ledger.refresh()
             self._registered: dict[str, StructType] | None = None
-            self._register(self.schemas())
+            self.register()
 
     def _register(self, schemas: dict[str, StructType]) -> None:
         """Make the views in this session, and write the SQL by which any other session does."""

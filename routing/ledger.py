@@ -1,8 +1,8 @@
 """The ledger: what a batch depends on is written down before the batch is computed.
 
-Law: results are a function of the opening row. A retry reads it back, so it computes the same rows, and finds by its tag
-which of its commits already happened. Ordinals are the ledger's own and only grow. How a batch went is written together
-with the next opening: one commit a batch.
+Law: results are a function of the opening row. A retry reads it back, so it computes the same rows, and finds by its
+tag which of its commits already happened. Ordinals are the ledger's own and only grow. How a batch went is written
+together with the next opening: one commit a batch.
 """
 
 from __future__ import annotations
@@ -50,16 +50,42 @@ class Ledger:
             outputs={name: self._tables.version(name) for name in OUTPUTS},
             schema=schema,
         )
-        self._unwritten.append((opening.ordinal, OPENED, key, source, opening.clock, dict(opening.control),
-                                dict(opening.outputs), schema, CODE, None, None))  # fmt: skip
+        self._unwritten.append(
+            (
+                opening.ordinal,
+                OPENED,
+                key,
+                source,
+                opening.clock,
+                dict(opening.control),
+                dict(opening.outputs),
+                schema,
+                CODE,
+                None,
+                None,
+            )
+        )
         self.flush()
         self._last, self.schemas[source] = opening.ordinal, schema
         return opening
 
     def close(self, opening: Opening, report: Report) -> None:
         """Note how a batch went; it is written with the next opening, or by `flush`."""
-        self._unwritten.append((opening.ordinal, CLOSED, opening.key, opening.source, opening.clock, None, None, None, CODE,
-                                dict(report.counts), report.seconds))  # fmt: skip
+        self._unwritten.append(
+            (
+                opening.ordinal,
+                CLOSED,
+                opening.key,
+                opening.source,
+                opening.clock,
+                None,
+                None,
+                None,
+                CODE,
+                dict(report.counts),
+                report.seconds,
+            )
+        )
 
     def flush(self) -> None:
         """Write what is noted."""
@@ -78,7 +104,12 @@ class Ledger:
             self._version = 0
             return
         newest = F.max_by("schema", ORDINAL).alias("schema")
-        rows = self._tables.read("batches", version).where(F.col(STATE) == OPENED).groupBy("source").agg(F.max(ORDINAL).alias(ORDINAL), newest)
+        rows = (
+            self._tables.read("batches", version)
+            .where(F.col(STATE) == OPENED)
+            .groupBy("source")
+            .agg(F.max(ORDINAL).alias(ORDINAL), newest)
+        )
         found = rows.collect()  # one row per source
         self._last = max((row[ORDINAL] for row in found), default=0)
         self.schemas.update({row["source"]: row["schema"] for row in found})

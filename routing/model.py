@@ -72,7 +72,9 @@ class Report:
 
     def __str__(self) -> str:
         counts = " ".join(f"{name}={count}" for name, count in self.counts.items())
-        return f"batch={self.ordinal} source={self.source} {counts} seconds={self.seconds:.2f}" + (" retry=true" if self.retry else "")
+        return f"batch={self.ordinal} source={self.source} {counts} seconds={self.seconds:.2f}" + (
+            " retry=true" if self.retry else ""
+        )
 
 
 def effective_id(owner: str, text: str, id: str | None = None) -> str:
@@ -81,7 +83,9 @@ def effective_id(owner: str, text: str, id: str | None = None) -> str:
     >>> effective_id("alice", "x > 3") == effective_id("alice", "x > 3", None) != effective_id("bob", "x > 3")
     True
     """
-    return id if id is not None else hashlib.md5(f"{len(owner)}:{owner}{text}".encode(errors="surrogatepass")).hexdigest()
+    return (
+        id if id is not None else hashlib.md5(f"{len(owner)}:{owner}{text}".encode(errors="surrogatepass")).hexdigest()
+    )
 
 
 EFFECTIVE_ID_SQL = "coalesce(id, md5(concat(cast(length(consumer) AS STRING), ':', consumer, filter)))"

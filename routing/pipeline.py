@@ -43,7 +43,9 @@ WORLD = "world"
 def match(events: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Reads columns. Gives one row per event and consumer with a match: adds consumer, subscription_ids."""
     active = snapshot.active.subscriptions
-    found = referenced([one.filter for one in active], snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source))
+    found = referenced(
+        [one.filter for one in active], snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source)
+    )
     matched = matcher(snapshot.program(arrow_schema(found)), [one.consumer for one in active])
     # explode of the call itself: a named column in between would be evaluated twice.
     return events.select("*", F.explode(matched(packed(found))).alias("matched")).select(

@@ -38,7 +38,9 @@ def subscribe_many(tables: Tables, rows: DataFrame) -> None:
     for name in rows.columns:
         if name not in SUBSCRIPTIONS.columns.names:
             close = nearest(name, SUBSCRIPTIONS.columns.names)
-            raise SubscriptionError(f"subscriptions have no column '{name}'." + (f" Did you mean '{close}'?" if close else ""))
+            raise SubscriptionError(
+                f"subscriptions have no column '{name}'." + (f" Did you mean '{close}'?" if close else "")
+            )
     for name in (CONSUMER, FILTER):
         if name not in rows.columns:
             raise SubscriptionError(f"subscriptions need a column '{name}'; these have {', '.join(rows.columns)}")

@@ -34,6 +34,8 @@ class Rejections:
     def _read(self) -> dict[Problem, datetime]:
         rows = self._tables.read("rejections").toArrow().to_pylist() if self._tables.version("rejections") else []
         return {
-            Problem(r["severity"], r["table_name"], r["owner"], r["id"], r["text"], r["reason"], r["position"]): r["noticed_at"].astimezone(UTC)
+            Problem(r["severity"], r["table_name"], r["owner"], r["id"], r["text"], r["reason"], r["position"]): r[
+                "noticed_at"
+            ].astimezone(UTC)
             for r in rows
         }

@@ -1,7 +1,7 @@
 """The streaming queries of an engine: one per source, their batches put in one order by the ledger.
 
-Law: a batch is a retry exactly if its key was opened before; the key is the source, the checkpoint's generation and Spark's
-batch id. A deleted checkpoint begins a new generation. `stop` lets the batch under way finish.
+Law: a batch is a retry exactly if its key was opened before; the key is the source, the checkpoint's generation and
+Spark's batch id. A deleted checkpoint begins a new generation. `stop` lets the batch under way finish.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from routing.errors import ConfigError, RoutingError
 from routing.sources import decoder, stream
@@ -87,22 +88,28 @@ class Running:
             batch.sparkSession.conf.set("spark.sql.caseSensitive", "true")  # attribute names are exact
             try:
                 decode = decoder(batch.sparkSession, source, batch)
-                engine.process(name, decode, key=f"{name}/{generation}/{number}", known_new=seen, cancelled=self._stopping.is_set)
+                engine.process(
+                    name, decode, key=f"{name}/{generation}/{number}", known_new=seen, cancelled=self._stopping.is_set
+                )
             except RoutingError as error:
                 self._failure[name] = error  # as it is: Spark would hand it back as text
                 raise
             seen = True
 
-        writer = rows.writeStream.queryName(f"sluice_{name}").option("checkpointLocation", checkpoint).foreachBatch(each)
+        writer = (
+            rows.writeStream.queryName(f"sluice_{name}").option("checkpointLocation", checkpoint).foreachBatch(each)
+        )
         return _triggered(writer, engine.config.trigger).start()
 
     def _checkpoint(self, name: str) -> str:
         tables = self.engine.tables
-        root = self.engine.config.checkpoints or (str(tables.directory / "_checkpoints") if tables.directory else tables.location("_checkpoints"))
+        root = self.engine.config.checkpoints or (
+            str(tables.directory / "_checkpoints") if tables.directory else tables.location("_checkpoints")
+        )
         return f"{root}/{name}"
 
 
-def _triggered(writer, trigger: str):  # type: ignore[no-untyped-def]
+def _triggered(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
     if trigger == "once":
         return writer.trigger(availableNow=True)
     return writer.trigger(processingTime="0 seconds" if trigger == "continuous" else trigger)

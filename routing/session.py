@@ -65,7 +65,10 @@ def defaults() -> dict[str, str]:
 def _with_java_options(settings: Mapping[str, str], brief: bool) -> dict[str, str]:
     """Quiet logs; and for a session of seconds no time spent on optimising what will not run again."""
     log4j = shlex.quote(f"-Dlog4j2.configurationFile=file:{conf_directory() / 'log4j2.properties'}")
-    return {**settings, "spark.driver.extraJavaOptions": log4j + (" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if brief else "")}
+    return {
+        **settings,
+        "spark.driver.extraJavaOptions": log4j + (" -XX:TieredStopAtLevel=1 -XX:+UseSerialGC" if brief else ""),
+    }
 
 
 def spark_conf_directory() -> Path:
@@ -85,7 +88,9 @@ def install() -> Path:
         environment["JAVA_HOME"] = spark_environment()["JAVA_HOME"]
     files = {
         "spark-defaults.conf": "".join(f"{key} {value}\n" for key, value in settings.items()),
-        "spark-env.sh": "".join(f"export {key}=${{{key}:-{shlex.quote(value)}}}\n" for key, value in environment.items()),
+        "spark-env.sh": "".join(
+            f"export {key}=${{{key}:-{shlex.quote(value)}}}\n" for key, value in environment.items()
+        ),
         "log4j2.properties": (conf_directory() / "log4j2.properties").read_text(),
     }
     try:
@@ -93,8 +98,12 @@ def install() -> Path:
         for file, text in files.items():
             target = directory / file
             if target.is_file() and _MARK not in target.read_text():
-                raise SetupError(f"{target} is not ours and is left alone. Set SPARK_CONF_DIR to another directory, or move the file away.")
+                raise SetupError(
+                    f"{target} is not ours and is left alone. Move it away, or set SPARK_CONF_DIR to another place."
+                )
             target.write_text(f"{_MARK}\n{text}")
     except OSError as error:
-        raise SetupError(f"cannot write to {directory}: {error}. Set SPARK_CONF_DIR to a directory of yours and run this again.") from error
+        raise SetupError(
+            f"cannot write to {directory}: {error}. Set SPARK_CONF_DIR to a directory of yours and run this again."
+        ) from error
     return directory

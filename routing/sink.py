@@ -57,7 +57,12 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
             for stage in rest:
                 events = stage(events, snapshot)
             notified = _once(tables, "notifications", _laid_out(events, snapshot), snapshot)
-        return {"events": sum(counts.values()), "admitted": admitted, "refused": sum(refused.values()), "notifications": notified}
+        return {
+            "events": sum(counts.values()),
+            "admitted": admitted,
+            "refused": sum(refused.values()),
+            "notifications": notified,
+        }
     finally:
         kept.unpersist()
 
@@ -95,21 +100,41 @@ def _journal(events: DataFrame, snapshot: Snapshot) -> DataFrame:
     opening = snapshot.opening
     if snapshot.config.journal == "keys":
         events = events.withColumn(EVENT, F.lit(None).cast("variant"))
-    return events.withColumns({SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), ADMITTED_AT: F.lit(opening.clock)})
+    return events.withColumns(
+        {SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), ADMITTED_AT: F.lit(opening.clock)}
+    )
 
 
 def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> DataFrame:
     """The refused rows; of the duplicates a capped number whole, and one row that counts the rest."""
     opening, kept = snapshot.opening, snapshot.config.duplicates.kept
     refused = judged.where(F.col(REASON).isNotNull()).select(
-        REASON, DETAIL, F.coalesce(RAW, F.to_json(COLUMNS)).alias(RAW), F.lit(1).cast("bigint").alias(COPIES), EVENT_ID, PUBLISHER, PUBLISHED_AT
+        REASON,
+        DETAIL,
+        F.coalesce(RAW, F.to_json(COLUMNS)).alias(RAW),
+        F.lit(1).cast("bigint").alias(COPIES),
+        EVENT_ID,
+        PUBLISHER,
+        PUBLISHED_AT,
     )
     if duplicates > kept:
         whole = refused.where(F.col(REASON) == "duplicate").orderBy(PUBLISHER, EVENT_ID, RAW).limit(kept)
-        counted = [("duplicate", f"{duplicates - kept} more duplicates in this batch, counted only", None, duplicates - kept, None, None, None)]
+        counted = [
+            (
+                "duplicate",
+                f"{duplicates - kept} more duplicates in this batch, counted only",
+                None,
+                duplicates - kept,
+                None,
+                None,
+                None,
+            )
+        ]
         rest = judged.sparkSession.createDataFrame(counted, refused.schema)
         refused = refused.where(F.col(REASON) != "duplicate").unionAll(whole).unionAll(rest)
-    return refused.withColumns({SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), REFUSED_AT: F.lit(opening.clock)})
+    return refused.withColumns(
+        {SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), REFUSED_AT: F.lit(opening.clock)}
+    )
 
 
 def _laid_out(notifications: DataFrame, snapshot: Snapshot) -> DataFrame:

@@ -1,7 +1,8 @@
 """The control tables as a batch sees them: one pinned version of each, parsed and compiled.
 
-Law: a snapshot is a function of the opening. Control tables are read again only when their version has changed, a text is
-parsed once, and a program is compiled once for each set of active subscriptions and each schema of attributes.
+Law: a snapshot is a function of the opening. Control tables are read again only when their version has changed, a
+text is parsed once, and a program is compiled once for each set of active subscriptions and each schema of
+attributes.
 """
 
 from __future__ import annotations
@@ -99,7 +100,9 @@ class Control:
         for (consumer, id), row in sorted(newest.items()):
             parsed, text = self._parsed[row[FILTER]], row[FILTER]
             if consumer in UNUSABLE_NAMES:
-                problems.append(Problem("error", "subscriptions", consumer, id, text, f"'{consumer}' cannot be a consumer's name"))
+                problems.append(
+                    Problem("error", "subscriptions", consumer, id, text, f"'{consumer}' cannot be a consumer's name")
+                )
             elif isinstance(parsed, FilterError):
                 problems.append(Problem("error", "subscriptions", consumer, id, text, str(parsed), parsed.column))
             else:
@@ -118,7 +121,9 @@ class Control:
             return error
 
 
-def unknown_attributes(subscriptions: Iterable[Subscription], known: Iterable[str], open_ended: Iterable[str]) -> list[Problem]:
+def unknown_attributes(
+    subscriptions: Iterable[Subscription], known: Iterable[str], open_ended: Iterable[str]
+) -> list[Problem]:
     """A warning for each subscription that names an attribute no source has, with the nearest one that exists.
 
     `open_ended` are VARIANT columns: any path into one may exist.
@@ -132,6 +137,8 @@ def unknown_attributes(subscriptions: Iterable[Subscription], known: Iterable[st
                 continue
             if attribute not in strange:
                 close = nearest(attribute, names)
-                strange[attribute] = f"no source has an attribute '{attribute}', so it is seen as absent." + (f" Did you mean '{close}'?" if close else "")
+                strange[attribute] = f"no source has an attribute '{attribute}', so it is seen as absent." + (
+                    f" Did you mean '{close}'?" if close else ""
+                )
             problems.append(Problem("warning", "subscriptions", one.consumer, one.id, one.text, strange[attribute]))
     return problems

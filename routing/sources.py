@@ -1,8 +1,8 @@
 """Sources: how a stream is read, and how one of its batches becomes events with typed columns.
 
-Law: every line or row that arrives becomes one row of ARRIVED, readable or not. A column that appears in mid-stream is a
-column from that batch on; a known column keeps its type (integers may widen to doubles). Directories are followed file by
-file, so that each batch can look at the columns its own files have.
+Law: every line or row that arrives becomes one row of ARRIVED, readable or not. A column that appears in mid-stream
+is a column from that batch on; a known column keeps its type (integers may widen to doubles). Directories are
+followed file by file, so that each batch can look at the columns its own files have.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow.fs
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
 
@@ -25,8 +25,21 @@ COLUMNS, RAW, MALFORMED = "columns", "raw", "malformed"
 ARRIVED = (COLUMNS, RAW, MALFORMED)
 
 CORRUPT = "_corrupt_record"
-_FOLLOWING = {option.lower() for option in ("maxFilesPerTrigger", "maxBytesPerTrigger", "latestFirst", "fileNameOnly", "maxFileAge",
-              "maxCachedFiles", "cleanSource", "sourceArchiveDir", "pathGlobFilter", "recursiveFileLookup")}  # fmt: skip
+_FOLLOWING = {
+    option.lower()
+    for option in (
+        "maxFilesPerTrigger",
+        "maxBytesPerTrigger",
+        "latestFirst",
+        "fileNameOnly",
+        "maxFileAge",
+        "maxCachedFiles",
+        "cleanSource",
+        "sourceArchiveDir",
+        "pathGlobFilter",
+        "recursiveFileLookup",
+    )
+}
 _FILE = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 _HEADER_BYTES = 1 << 16
 
@@ -37,7 +50,9 @@ def stream(spark: SparkSession, name: str, source: Source) -> DataFrame:
     try:
         if source.format in FILES:
             following = {key: value for key, value in options.items() if key.lower() in _FOLLOWING}
-            reader = spark.readStream.format("binaryFile").schema(_FILE).options(**{"maxFilesPerTrigger": 1000, **following})
+            reader = (
+                spark.readStream.format("binaryFile").schema(_FILE).options(**{"maxFilesPerTrigger": 1000, **following})
+            )
             return reader.load(source.path).select("path")
         if source.format == "delta":
             options = {"skipChangeCommits": "true", **options}
@@ -52,10 +67,17 @@ def decoder(spark: SparkSession, source: Source, batch: DataFrame) -> Decoder:
     if source.format in FILES:
         paths = [_literal_path(row["path"]) for row in batch.collect()]  # at most maxFilesPerTrigger
         if source.format == "json":
-            return JsonText(spark.read.text(paths, lineSep=_text(source, "lineSep")) if "lineSep" in source.options else spark.read.text(paths), source)
+            return JsonText(
+                spark.read.text(paths, lineSep=_text(source, "lineSep"))
+                if "lineSep" in source.options
+                else spark.read.text(paths),
+                source,
+            )
         return CsvFiles(spark, paths, source) if source.format == "csv" else ParquetFiles(spark, paths, source)
     if source.value == "json":
-        meta = F.struct("topic", "partition", "offset", "timestamp", F.col("key").cast("string").alias("key")).alias("kafka")
+        meta = F.struct("topic", "partition", "offset", "timestamp", F.col("key").cast("string").alias("key")).alias(
+            "kafka"
+        )
         return JsonText(batch.select(F.col("value").cast("string").alias("value"), meta), source)
     return Rows(batch, source)
 
@@ -74,7 +96,7 @@ class Decoder:
 
 @dataclass(frozen=True)
 class Rows(Decoder):
-    """Rows that are typed already. A column `_corrupt_record`, if there is one, marks what its reader could not read."""
+    """Rows that are typed already. A column `_corrupt_record`, if there is one, holds what could not be read."""
 
     batch: DataFrame
     source: Source
@@ -118,25 +140,37 @@ class JsonText(Decoder):
             tests = (kind == "BIGINT", fraction, kind == "BOOLEAN", kind == "STRING")
             counts.append(F.struct(*(F.count_if(test) for test in tests)))
         counted = self.batch.select(*counts).first() or ()
-        types = {name: _majority(*four, integers=name in known.names) for name, four in zip(doubtful, counted, strict=True)}
+        types = {
+            name: _majority(*four, integers=name in known.names) for name, four in zip(doubtful, counted, strict=True)
+        }
         return StructType([StructField(field.name, types.get(field.name, field.dataType)) for field in inferred])
 
     def rows(self, schema: StructType) -> DataFrame:
         """Each line parsed under the schema; lines that do not fit it are malformed, blank ones are nothing."""
         others = self._others()
         fields = [field for field in schema if field.name not in others.names]
-        parsed = F.from_json("value", StructType([*fields, StructField(CORRUPT, StringType())]),
-                             {**self._options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT})  # fmt: skip
+        parsed = F.from_json(
+            "value",
+            StructType([*fields, StructField(CORRUPT, StringType())]),
+            {**self._options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT},
+        )
         lines = self.batch.where(F.trim("value") != "").select("*", parsed.alias("parsed"))
         # Spark reads the first object of a line and forgets the rest; such a line is not one event.
         unquoted = F.regexp_replace("value", r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', "")
         more = ~F.rtrim("value").endswith("}") | (F.col("value").rlike(r"\}\s*\{") & unquoted.rlike(r"\}\s*\{"))
         unfit = F.col(f"parsed.{CORRUPT}").isNotNull()
-        wrong = F.when(F.try_parse_json("value").isNull() | ~F.ltrim("value").startswith("{"), "not a JSON object").otherwise("a value does not fit the type of its column")
-        columns = [F.col("parsed")[field.name].alias(field.name) for field in fields] + [F.col(name) for name in others.names]
+        wrong = F.when(
+            F.try_parse_json("value").isNull() | ~F.ltrim("value").startswith("{"), "not a JSON object"
+        ).otherwise("a value does not fit the type of its column")
+        columns = [F.col("parsed")[field.name].alias(field.name) for field in fields] + [
+            F.col(name) for name in others.names
+        ]
         problem = F.when(unfit, wrong).when(more, "more than one JSON object in a line")
-        return lines.select(F.struct(*columns).alias(COLUMNS) if columns else F.lit(None).cast(schema).alias(COLUMNS),
-                            F.col("value").alias(RAW), problem.alias(MALFORMED))  # fmt: skip
+        return lines.select(
+            F.struct(*columns).alias(COLUMNS) if columns else F.lit(None).cast(schema).alias(COLUMNS),
+            F.col("value").alias(RAW),
+            problem.alias(MALFORMED),
+        )
 
     def _options(self) -> dict[str, str]:
         return {key: _text(self.source, key) for key in self.source.options if key.lower() not in _FOLLOWING}
@@ -190,8 +224,11 @@ class CsvFiles(Decoder):
             first = first.unionAll(part)
         return first
 
-    def _reader(self):  # type: ignore[no-untyped-def]
-        options = {"header": "true", **{key: _text(self.source, key) for key in self.source.options if key.lower() not in _FOLLOWING}}
+    def _reader(self) -> DataFrameReader:
+        options = {
+            "header": "true",
+            **{key: _text(self.source, key) for key in self.source.options if key.lower() not in _FOLLOWING},
+        }
         return self.spark.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
 
     def _by_header(self) -> dict[tuple[str, ...], list[str]]:
@@ -208,7 +245,9 @@ class CsvFiles(Decoder):
             line = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace").split("\n", 1)[0].rstrip("\r")
         import csv
 
-        return tuple(next(csv.reader([line], delimiter=_text(self.source, "sep", _text(self.source, "delimiter", ","))), ()))
+        return tuple(
+            next(csv.reader([line], delimiter=_text(self.source, "sep", _text(self.source, "delimiter", ","))), ())
+        )
 
 
 def _majority(whole: int, broken: int, logical: int, written: int, *, integers: bool = False) -> DataType:
@@ -230,8 +269,12 @@ def merged(known: StructType | None, observed: StructType) -> StructType:
     """
     if known is None:
         return observed
-    fields = [StructField(field.name, _wider(field.dataType, observed[field.name].dataType)) if field.name in observed.names else field
-              for field in known]  # fmt: skip
+    fields = [
+        StructField(field.name, _wider(field.dataType, observed[field.name].dataType))
+        if field.name in observed.names
+        else field
+        for field in known
+    ]
     return StructType([*fields, *(field for field in observed if field.name not in known.names)])
 
 
@@ -243,8 +286,12 @@ def _wider(known: DataType, observed: DataType) -> DataType:
 
 def _arrived(read: DataFrame, schema: StructType) -> DataFrame:
     """Typed rows as ARRIVED: a column that this batch lacks is NULL, and the raw row is its columns as JSON."""
-    columns = [F.col(_backticked(field.name)) if field.name in read.columns else F.lit(None).cast(field.dataType).alias(field.name)
-               for field in schema]  # fmt: skip
+    columns = [
+        F.col(_backticked(field.name))
+        if field.name in read.columns
+        else F.lit(None).cast(field.dataType).alias(field.name)
+        for field in schema
+    ]
     corrupt = F.col(CORRUPT) if CORRUPT in read.columns else F.lit(None).cast("string")
     packed = F.struct(*columns).alias(COLUMNS) if columns else F.lit(None).cast(schema).alias(COLUMNS)
     problem = F.when(F.col(RAW).isNotNull(), F.lit("the row does not fit the columns or their types"))

@@ -1,8 +1,8 @@
 """The only module that speaks Delta: create, read at a version, append once, and say which version is current.
 
-Law: an append carries a tag, and `appended` tells whether a commit with that tag happened; so an append can be made to
-happen once. Every commit made here holds the table's lock: on a local file system two processes that commit to one table
-at the same moment could overwrite each other, because Delta guards only inside one JVM.
+Law: an append carries a tag, and `appended` tells whether a commit with that tag happened; so an append can be made
+to happen once. Every commit made here holds the table's lock: on a local file system two processes that commit to one
+table at the same moment could overwrite each other, because Delta guards only inside one JVM.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 
 from routing.config import Config
 from routing.errors import SetupError
-from schemas import Table, tables as all_tables
+from schemas import Table
+from schemas import tables as all_tables
 from schemas.table import COMMENT, DEFAULT
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Tables:
     def directory(self) -> Path | None:
         """The database's directory on a local file system, or None if the tables lie elsewhere."""
         where = self.config.warehouse
-        if where is None or re.match(r"[a-z0-9]+:", where) and not where.startswith("file:"):
+        if where is None or (re.match(r"[a-z0-9]+:", where) and not where.startswith("file:")):
             return None
         return Path(where.removeprefix("file:")).absolute() / self.config.database
 
@@ -68,7 +69,14 @@ class Tables:
         """Create the database and whatever table is missing. Safe to repeat; says so if the layout has changed."""
         self.spark.sql(f"CREATE DATABASE IF NOT EXISTS {self.database}" + self._located(""))
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda table: self.spark.sql(self._known(table.name) if self._exists(table.name) else self.ddl(table)), self.described.values()))
+            list(
+                pool.map(
+                    lambda table: self.spark.sql(
+                        self._known(table.name) if self._exists(table.name) else self.ddl(table)
+                    ),
+                    self.described.values(),
+                )
+            )
         self._expect_the_same()
 
     def _expect_the_same(self) -> None:
@@ -102,10 +110,14 @@ class Tables:
             + f" COMMENT {text(field.metadata[COMMENT])}"
             for field in table.columns
         )
-        partitioned = f"\nPARTITIONED BY ({', '.join(map(quoted, table.partitioned_by))})" if table.partitioned_by else ""
+        partitioned = (
+            f"\nPARTITIONED BY ({', '.join(map(quoted, table.partitioned_by))})" if table.partitioned_by else ""
+        )
         properties = ", ".join(f"{text(key)} = {text(value)}" for key, value in self._properties(table).items())
-        return (f"CREATE TABLE IF NOT EXISTS {self.name(table.name)} (\n  {columns}\n) USING DELTA{partitioned}"
-                f"{self._located(table.name)} COMMENT {text(table.comment)} TBLPROPERTIES ({properties})")  # fmt: skip
+        return (
+            f"CREATE TABLE IF NOT EXISTS {self.name(table.name)} (\n  {columns}\n) USING DELTA{partitioned}"
+            f"{self._located(table.name)} COMMENT {text(table.comment)} TBLPROPERTIES ({properties})"
+        )
 
     def _known(self, table: str) -> str:
         """Make a table that exists known to the session; its columns and properties come from its log."""
@@ -117,7 +129,11 @@ class Tables:
         if self.directory is not None:
             return (self.directory / table / "_delta_log").is_dir()
         where = self.location(table)
-        return self.spark.catalog.tableExists(self.name(table)) if where is None else DeltaTable.isDeltaTable(self.spark, where)
+        return (
+            self.spark.catalog.tableExists(self.name(table))
+            if where is None
+            else DeltaTable.isDeltaTable(self.spark, where)
+        )
 
     def _located(self, table: str) -> str:
         where = self.location(table)
@@ -167,7 +183,9 @@ class Tables:
         """Append rows in one commit that carries the tag."""
         described = self.described[table]
         with self.lock(table):
-            writer = rows.select(*described.columns.names).write.format("delta").mode("append").option("userMetadata", tag)
+            writer = (
+                rows.select(*described.columns.names).write.format("delta").mode("append").option("userMetadata", tag)
+            )
             writer.partitionBy(*described.partitioned_by).saveAsTable(self.name(table))
 
     def appended(self, table: str, *, tag: str, since: int) -> int | None:
@@ -176,13 +194,19 @@ class Tables:
         if newer <= 0:
             return None
         commits = self.delta(table).history(newer)
-        found = commits.where((commits["version"] > since) & (commits["userMetadata"] == tag)).select("operationMetrics").first()
+        found = (
+            commits.where((commits["version"] > since) & (commits["userMetadata"] == tag))
+            .select("operationMetrics")
+            .first()
+        )
         return None if found is None else int(found["operationMetrics"].get("numOutputRows", 0))
 
     def overwrite(self, table: str, rows: DataFrame) -> None:
         """Replace the whole content of a (small) table in one commit."""
         with self.lock(table):
-            rows.select(*self.described[table].columns.names).write.format("delta").mode("overwrite").saveAsTable(self.name(table))
+            rows.select(*self.described[table].columns.names).write.format("delta").mode("overwrite").saveAsTable(
+                self.name(table)
+            )
 
     def insert(self, table: str, rows: DataFrame) -> None:
         """Insert rows that may lack columns with a default."""

@@ -14,7 +14,18 @@ from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 from routing.model import EFFECTIVE_ID_SQL
 from routing.tables import Tables, quoted, text
 from routing.variant_path import variant_path
-from schemas.delivery import BATCH, CONSUMER, DELIVERED_AT, EVENT, EVENT_ID, PATH, PUBLISHED_AT, PUBLISHER, SEQUENCE, SUBSCRIPTION_IDS
+from schemas.delivery import (
+    BATCH,
+    CONSUMER,
+    DELIVERED_AT,
+    EVENT,
+    EVENT_ID,
+    PATH,
+    PUBLISHED_AT,
+    PUBLISHER,
+    SEQUENCE,
+    SUBSCRIPTION_IDS,
+)
 
 _PLAIN = re.compile(r"[\w .:/$@-]{1,128}")
 _FIRST, _LAST = (CONSUMER,), (EVENT_ID, PUBLISHER, PUBLISHED_AT, SUBSCRIPTION_IDS, PATH, BATCH, SEQUENCE, DELIVERED_AT)
@@ -22,24 +33,22 @@ _FIRST, _LAST = (CONSUMER,), (EVENT_ID, PUBLISHER, PUBLISHED_AT, SUBSCRIPTION_ID
 
 def statements(tables: Tables, sources: Mapping[str, StructType]) -> list[str]:
     """The SQL of all views: active_subscriptions, and notifications_<source> for each source."""
-    return [_active_subscriptions(tables), *(_notifications(tables, name, schema) for name, schema in sorted(sources.items()))]
+    return [
+        _active_subscriptions(tables),
+        *(_notifications(tables, name, schema) for name, schema in sorted(sources.items())),
+    ]
 
 
 def _active_subscriptions(tables: Tables) -> str:
     return f"""CREATE OR REPLACE VIEW {tables.name("active_subscriptions")} AS
-WITH known AS (
-  SELECT consumer, {EFFECTIVE_ID_SQL} AS id, filter, expires_at, created_at, created_by,
-    row_number() OVER (PARTITION BY consumer, {EFFECTIVE_ID_SQL}
-      ORDER BY _metadata.row_commit_version DESC, _metadata.row_id DESC) AS age
-  FROM {tables.name("subscriptions")}
-), wrong AS (
-  SELECT owner, id, max(severity = 'error') AS skipped, array_join(collect_list(reason), '; ') AS problem
-  FROM {tables.name("rejections")} WHERE table_name = 'subscriptions' GROUP BY owner, id
-)
-SELECT known.consumer, known.id, known.filter, known.expires_at, known.created_at, known.created_by,
-  NOT coalesce(wrong.skipped, false) AND (known.expires_at IS NULL OR known.expires_at >= current_timestamp()) AS active,
-  wrong.problem
-FROM known LEFT JOIN wrong ON wrong.owner = known.consumer AND wrong.id = known.id
+  WITH known AS ( SELECT consumer, {EFFECTIVE_ID_SQL} AS id, filter, expires_at, created_at, created_by, row_number()
+  OVER (PARTITION BY consumer, {EFFECTIVE_ID_SQL} ORDER BY _metadata.row_commit_version DESC, _metadata.row_id DESC)
+  AS age FROM {tables.name("subscriptions")} ), wrong AS ( SELECT owner, id, max(severity = 'error') AS skipped,
+  array_join(collect_list(reason), '; ') AS problem FROM {tables.name("rejections")} WHERE table_name =
+  'subscriptions' GROUP BY owner, id ) SELECT known.consumer, known.id, known.filter, known.expires_at,
+  known.created_at, known.created_by, NOT coalesce(wrong.skipped, false) AND (known.expires_at IS NULL OR
+  known.expires_at >= current_timestamp()) AS active, wrong.problem FROM known LEFT JOIN wrong ON wrong.owner =
+  known.consumer AND wrong.id = known.id
 WHERE known.age = 1"""
 
 
@@ -54,9 +63,11 @@ def _notifications(tables: Tables, source: str, schema: StructType) -> str:
         while name.lower() in taken:
             name = f"event_{name}"
         taken.add(name.lower())
-        columns.append(f"try_variant_get({EVENT}, {text(variant_path([field.name]) or '$')}, '{_type(field.dataType)}') AS {quoted(name)}")
+        path, type = text(variant_path([field.name]) or "$"), _type(field.dataType)
+        columns.append(f"try_variant_get({EVENT}, {path}, '{type}') AS {quoted(name)}")
     shown = ", ".join([*_FIRST, *columns, *_LAST, EVENT])
-    return f"CREATE OR REPLACE VIEW {tables.name(f'notifications_{source}')} AS\nSELECT {shown}\nFROM {_rows(tables)}\nWHERE source = {text(source)}"
+    name = tables.name(f"notifications_{source}")
+    return f"CREATE OR REPLACE VIEW {name} AS\nSELECT {shown}\nFROM {_rows(tables)}\nWHERE source = {text(source)}"
 
 
 def _rows(tables: Tables) -> str:
@@ -64,8 +75,11 @@ def _rows(tables: Tables) -> str:
     if tables.config.notifications.payload == "embed":
         return tables.name("notifications")
     kept = ", ".join(f"n.{name}" for name in ("source", *_FIRST, *_LAST))
-    return (f"(SELECT {kept}, coalesce(n.event, e.event) AS event FROM {tables.name('notifications')} n LEFT JOIN {tables.name('events')} e"
-            " ON e.batch = n.batch AND e.publisher = n.publisher AND e.event_id = n.event_id)")  # fmt: skip
+    return (
+        f"(SELECT {kept}, coalesce(n.event, e.event) AS event"
+        f" FROM {tables.name('notifications')} n LEFT JOIN {tables.name('events')} e"
+        " ON e.batch = n.batch AND e.publisher = n.publisher AND e.event_id = n.event_id)"
+    )
 
 
 def _type(type: DataType) -> str:

@@ -11,7 +11,18 @@ from schemas.delivery import DEAD_LETTERS, EVENTS, Layout, notifications
 from schemas.engine import BATCHES, PATTERN_STATE, POLICY_STATE, REJECTIONS
 from schemas.table import Table
 
-__all__ = ["BATCHES", "CONTROL", "DEAD_LETTERS", "EVENTS", "REJECTIONS", "SUBSCRIPTIONS", "Layout", "Table", "notifications", "tables"]
+__all__ = [
+    "BATCHES",
+    "CONTROL",
+    "DEAD_LETTERS",
+    "EVENTS",
+    "REJECTIONS",
+    "SUBSCRIPTIONS",
+    "Layout",
+    "Table",
+    "notifications",
+    "tables",
+]
 
 
 def tables(layout: Layout = "consumer") -> tuple[Table, ...]:

@@ -42,7 +42,9 @@ SUBSCRIPTIONS = Table(
         [
             column(CONSUMER, _TEXT, "the party to be notified", required=True),
             column(FILTER, _TEXT, "a SQL predicate over the attributes of an event", required=True),
-            column(ID, _TEXT, "names the subscription within its consumer; omitted, it is a hash of consumer and filter"),
+            column(
+                ID, _TEXT, "names the subscription within its consumer; omitted, it is a hash of consumer and filter"
+            ),
             column(EXPIRES_AT, _TIME, "the subscription matches nothing in batches that start after this"),
             column("context", _TEXT, "the semantic context in which notifications are wanted"),
             column("replay_from", _TIME, "also deliver past events that match, from this time on"),
@@ -59,9 +61,21 @@ ADVERTISEMENTS = Table(
     StructType(
         [
             column("publisher", _TEXT, "the producer", required=True),
-            column(FILTER, _TEXT, "a SQL predicate, or a list of constraints, that covers what will be published", required=True),
-            column("form", _TEXT, "filter: a predicate; constraints: every attribute must satisfy one of its constraints", default="'filter'"),
-            column(ID, _TEXT, "names the advertisement within its publisher; omitted, it is a hash of publisher and filter"),
+            column(
+                FILTER,
+                _TEXT,
+                "a SQL predicate, or a list of constraints, that covers what will be published",
+                required=True,
+            ),
+            column(
+                "form",
+                _TEXT,
+                "filter: a predicate; constraints: every attribute must satisfy one of its constraints",
+                default="'filter'",
+            ),
+            column(
+                ID, _TEXT, "names the advertisement within its publisher; omitted, it is a hash of publisher and filter"
+            ),
             column(EXPIRES_AT, _TIME, "the advertisement covers nothing in batches that start after this"),
             *_audit(),
         ]
@@ -78,7 +92,12 @@ COMPONENTS = Table(
             column("component", _TEXT, "the producer or consumer", required=True),
             column("properties", _PROPERTIES, "what delivery policies look at, such as region or priority"),
             column("broker", _TEXT, "the broker that the component is attached to"),
-            column("suspended", BooleanType(), "while true, notifications are kept and handed over on resume", default="false"),
+            column(
+                "suspended",
+                BooleanType(),
+                "while true, notifications are kept and handed over on resume",
+                default="false",
+            ),
             *_audit(),
         ]
     ),
@@ -92,8 +111,18 @@ SCOPES = Table(
     StructType(
         [
             column("scope", _TEXT, "the name of the scope", required=True),
-            column("delivery", _TEXT, "delivery policy: all, one_of_n, k_of_n(k), first_matching(attribute), filter(predicate)", default="'all'"),
-            column("publishing", _TEXT, "publishing policy: forward, discard, sample(p), rate_limit(n, interval), throttle(key, interval), delay(interval)", default="'forward'"),
+            column(
+                "delivery",
+                _TEXT,
+                "delivery policy: all, one_of_n, k_of_n(k), first_matching(attribute), filter(predicate)",
+                default="'all'",
+            ),
+            column(
+                "publishing",
+                _TEXT,
+                "publishing policy: forward, discard, sample(p), rate_limit(n, interval), throttle(key, …), delay(…)",
+                default="'forward'",
+            ),
             column("input_filter", _TEXT, "interface: what may come down into the scope, on every edge"),
             column("input_mapping", _TEXT, "interface: assignments applied on the way down"),
             column("output_filter", _TEXT, "interface: what may go up out of the scope, on every edge"),

@@ -74,10 +74,20 @@ DEAD_LETTERS = Table(
     "Every event that was refused, with the reason and the row as it came",
     StructType(
         [
-            column(REASON, _TEXT, "malformed, missing_id, missing_publisher, missing_time, duplicate or conflict", required=True),
+            column(
+                REASON,
+                _TEXT,
+                "malformed, missing_id, missing_publisher, missing_time, duplicate or conflict",
+                required=True,
+            ),
             column(DETAIL, _TEXT, "what exactly is wrong, and where"),
             column(RAW, _TEXT, "the row as it came: its text, or its columns as JSON"),
-            column(COPIES, _LONG, "how many events this row stands for: 1, or more where duplicates were only counted", required=True),
+            column(
+                COPIES,
+                _LONG,
+                "how many events this row stands for: 1, or more where duplicates were only counted",
+                required=True,
+            ),
             column(EVENT_ID, _TEXT, "the event's id, if it could be read"),
             column(PUBLISHER, _TEXT, "the publisher, if it could be read"),
             column(PUBLISHED_AT, _TIME, "the time, if it could be read"),

@@ -17,12 +17,17 @@ _VERSIONS = MapType(StringType(), LongType(), False)
 
 BATCHES = Table(
     "batches",
-    "The ledger: for each batch one row 'opened', which pins what it depends on, and one row 'closed', which says how it went",
+    "The ledger: a batch has a row 'opened', which pins what it depends on, and a row 'closed': how it went",
     StructType(
         [
             column(ORDINAL, _LONG, "the batch's place in the order of all batches", required=True),
             column(STATE, _TEXT, "opened or closed", required=True),
-            column(KEY, _TEXT, "what makes a retry the same batch: source, generation and Spark's batch id, or the caller's key", required=True),
+            column(
+                KEY,
+                _TEXT,
+                "what makes a retry the same batch: source, generation and Spark's batch id, or the caller's key",
+                required=True,
+            ),
             column("source", _TEXT, "the source of the batch", required=True),
             column(CLOCK, _TIME, "the batch's clock: expiry and delivered_at go by it", required=True),
             column("control_versions", _VERSIONS, "the version of each control table that the batch reads"),

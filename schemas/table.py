@@ -26,7 +26,9 @@ class Table:
     properties: Mapping[str, str] = field(default_factory=dict)
 
 
-def column(name: str, type: DataType, comment: str, *, required: bool = False, default: str | None = None) -> StructField:
+def column(
+    name: str, type: DataType, comment: str, *, required: bool = False, default: str | None = None
+) -> StructField:
     """A column with its comment; `required` is NOT NULL, `default` a SQL expression for rows that omit it."""
     metadata = {COMMENT: comment} | ({DEFAULT: default} if default else {})
     return StructField(name, type, nullable=not required, metadata=metadata)

@@ -34,7 +34,9 @@ def template(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> C
     def directory(layout: str) -> Path:
         if layout not in made:
             root = tmp_path_factory.mktemp(f"template-{layout}")
-            routing.open(spark, {"warehouse": str(root), "database": f"template_{layout}", "notifications": {"layout": layout}})
+            routing.open(
+                spark, {"warehouse": str(root), "database": f"template_{layout}", "notifications": {"layout": layout}}
+            )
             made[layout] = root / f"template_{layout}"
         return made[layout]
 
@@ -51,7 +53,9 @@ def make_engine(spark: SparkSession, template: Callable[[str], Path], tmp_path: 
         settings = {"warehouse": str(tmp_path / "warehouse"), "database": name, "sources": {"quotes": quotes}, **config}
         if not reopen:
             layout = settings.get("notifications", {}).get("layout", "consumer")
-            shutil.copytree(template(layout), tmp_path / "warehouse" / name, ignore=shutil.ignore_patterns("register.sql", "_locks"))
+            shutil.copytree(
+                template(layout), tmp_path / "warehouse" / name, ignore=shutil.ignore_patterns("register.sql", "_locks")
+            )
             (tmp_path / "feed").mkdir(exist_ok=True)
         more = {key: value for key, value in (("clock", clock), ("on_batch", on_batch)) if value is not None}
         return routing.open(spark, settings, **more)

@@ -1,7 +1,7 @@
 """The one place where a kernel meets Spark: a compiled program as a column.
 
-Law: the UDF is called once for each event, gets the referenced attributes only, and gives, for each event, one entry per
-consumer with the consumer's subscriptions that matched; so one notification per consumer needs no shuffle.
+Law: the UDF is called once for each event, gets the referenced attributes only, and gives, for each event, one entry
+per consumer with the consumer's subscriptions that matched; so one notification per consumer needs no shuffle.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column
-from pyspark.sql.functions import arrow_udf
+from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from udfs.program import Program
@@ -41,7 +41,7 @@ def matcher(program: Program, consumers: Sequence[str]) -> Callable[[Column], Co
         return by_consumer(program.match(batch), names, ids, change)
 
     match.__annotations__ = {"attributes": pa.Array, "return": pa.Array}  # Spark reads the kind of UDF off the types
-    return arrow_udf(match, MATCHED)  # type: ignore[no-any-return, call-overload]
+    return arrow_udf(match, MATCHED)  # type: ignore[no-any-return]
 
 
 def by_consumer(matched: pa.ListArray, consumers: pa.Array, ids: pa.Array, change: np.ndarray) -> pa.ListArray:

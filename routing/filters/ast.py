@@ -51,8 +51,8 @@ class Text(Enum):
 class Literal:
     """A constant with its kind, so that 1, TRUE and '1' stay three different things.
 
-    A NUMBER holds the int or Decimal that it stands for, so equal numbers are equal literals; the parser makes a literal
-    with an exponent exact too (`routing.filters.exact`). A TIMESTAMP holds an aware datetime in UTC.
+    A NUMBER holds the int or Decimal that it stands for, so equal numbers are equal literals; the parser makes a
+    literal with an exponent exact too (`routing.filters.exact`). A TIMESTAMP holds an aware datetime in UTC.
     """
 
     kind: Kind

@@ -1,7 +1,8 @@
 """The attributes of an event: every column but the id, the publisher and the time, nested fields by dotted names.
 
-Law: an attribute has one type, which the kernel compares in; a field of a VARIANT column has whatever type its value has,
-one struct with a child per type. Nothing is cast: a value of another type than the filter's constant does not match.
+Law: an attribute has one type, which the kernel compares in; a field of a VARIANT column has whatever type its value
+has, one struct with a child per type. Nothing is cast: a value of another type than the filter's constant does not
+match.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -24,7 +26,6 @@ from pyspark.sql.types import (
     TimestampType,
     VariantType,
 )
-from pyspark.sql.pandas.types import to_arrow_type
 
 _MOMENT = pa.timestamp("us", "UTC")
 _ANY = pa.struct(

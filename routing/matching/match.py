@@ -1,6 +1,7 @@
 """Stage two: one vectorized UDF over the referenced attributes, and a row for each consumer with a match.
 
-Law: the UDF sees each event once and only the attributes that active subscriptions mention; the payload stays in the JVM.
+Law: the UDF sees each event once and only the attributes that active subscriptions mention; the payload stays in the
+JVM.
 """
 
 from __future__ import annotations

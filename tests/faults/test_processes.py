@@ -27,7 +27,14 @@ class Job:
 
     def __init__(self, config: Path) -> None:
         command = [str(BIN / "spark-submit"), str(ROOT / "jobs" / "route.py"), "--config", str(config)]
-        self.process = subprocess.Popen(command, env=spark_environment(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+        self.process = subprocess.Popen(
+            command,
+            env=spark_environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
         self.said: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
@@ -68,7 +75,14 @@ def place(tmp_path: Path) -> Iterator[Path]:
 
 
 def configure(place: Path, **more: object) -> Path:
-    source = {"format": "json", "path": str(place / "feed"), "id": "id", "publisher": "exchange", "time": "at", "options": {"maxFilesPerTrigger": 1}}
+    source = {
+        "format": "json",
+        "path": str(place / "feed"),
+        "id": "id",
+        "publisher": "exchange",
+        "time": "at",
+        "options": {"maxFilesPerTrigger": 1},
+    }
     file = place / "job.yaml"
     file.write_text(yaml.safe_dump({"warehouse": str(place / "warehouse"), "sources": {"quotes": source}, **more}))
     return file
@@ -82,7 +96,13 @@ def publish(place: Path, number: int, count: int = 3) -> None:
 
 
 def sql(config: Path, statement: str) -> list[dict[str, object]]:
-    done = subprocess.run([str(BIN / "sluice"), "sql", "--json", "--config", str(config), statement], capture_output=True, text=True, timeout=180, check=False)
+    done = subprocess.run(
+        [str(BIN / "sluice"), "sql", "--json", "--config", str(config), statement],
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -95,7 +115,10 @@ def test_rows_inserted_by_other_processes_are_honoured_by_the_next_batch(place: 
         job.wait_for("routing")
         publish(place, 1)
         assert "notifications=2" in job.wait_for("batch=1")
-        sql(config, "INSERT INTO sluice.subscriptions (consumer, filter) VALUES ('alice', 'symbol = ''DIS'' AND change > 0'), ('late', 'price >= 2')")
+        sql(
+            config,
+            "INSERT INTO sluice.subscriptions (consumer, filter) VALUES ('alice', 'symbol = ''DIS'' AND change > 0'), ('late', 'price >= 2')",
+        )
         publish(place, 2)
         assert "notifications=3" in job.wait_for("batch=2")
         shell = subprocess.run(
@@ -110,7 +133,9 @@ def test_rows_inserted_by_other_processes_are_honoured_by_the_next_batch(place: 
         job.process.wait(60)
     finally:
         job.end()
-    rows = sql(config, "SELECT consumer, count(*) AS n FROM sluice.notifications_quotes GROUP BY consumer ORDER BY consumer")
+    rows = sql(
+        config, "SELECT consumer, count(*) AS n FROM sluice.notifications_quotes GROUP BY consumer ORDER BY consumer"
+    )
     assert rows == [{"consumer": "early", "n": 4}, {"consumer": "late", "n": 2}, {"consumer": "shell", "n": 1}]
 
 

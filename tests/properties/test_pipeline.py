@@ -42,7 +42,11 @@ pairs = st.tuples(
 
 def test_random_filters_and_events(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
     source = {"format": "rate", "id": "id", "publisher": "exchange"}
-    engine = make_engine(sources={"random": source}, duplicates={"horizon": "0 days"}, filters={"text_bytes": 100_000, "nodes": 10_000, "depth": 64})
+    engine = make_engine(
+        sources={"random": source},
+        duplicates={"horizon": "0 days"},
+        filters={"text_bytes": 100_000, "nodes": 10_000, "depth": 64},
+    )
     tried = matched = 0
 
     @settings(
@@ -59,10 +63,22 @@ def test_random_filters_and_events(spark: SparkSession, make_engine: Callable[..
         engine.tables.delete("subscriptions", F.col("consumer").isNotNull())
         rows = [(f"c{n:02d}", to_sql(filter)) for n, filter in enumerate(wanted)]
         engine.subscribe_many(spark.createDataFrame(rows, "consumer string, filter string"))
-        table = pa.Table.from_pylist([{"id": str(n), "exchange": "x", **event} for n, event in enumerate(published)], SCHEMA)
+        table = pa.Table.from_pylist(
+            [{"id": str(n), "exchange": "x", **event} for n, event in enumerate(published)], SCHEMA
+        )
         report = engine.route(spark.createDataFrame(table))
-        found = engine.tables.read("notifications").where(f"batch = {report.ordinal}").select("consumer", "event_id").collect()
-        expected = {(f"c{n:02d}", str(m)) for n, filter in enumerate(wanted) for m, event in enumerate(published) if matches(filter, event)}
+        found = (
+            engine.tables.read("notifications")
+            .where(f"batch = {report.ordinal}")
+            .select("consumer", "event_id")
+            .collect()
+        )
+        expected = {
+            (f"c{n:02d}", str(m))
+            for n, filter in enumerate(wanted)
+            for m, event in enumerate(published)
+            if matches(filter, event)
+        }
         got = {(row[0], row[1]) for row in found}
         assert engine.tables.read("rejections").where("severity = 'error'").count() == 0
         assert len(got) == len(found) and got == expected, [

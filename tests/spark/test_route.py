@@ -27,7 +27,9 @@ def delivered(engine: Engine) -> list[tuple[str, str]]:
 
 
 def letters(engine: Engine) -> list[tuple[str, str | None]]:
-    return sorted(((row[0], row[1]) for row in engine.tables.read("dead_letters").select("reason", "event_id").collect()), key=str)
+    return sorted(
+        ((row[0], row[1]) for row in engine.tables.read("dead_letters").select("reason", "event_id").collect()), key=str
+    )
 
 
 def test_a_consumer_gets_what_matches_once(spark: SparkSession, engine: Engine) -> None:
@@ -45,7 +47,9 @@ def test_a_consumer_gets_what_matches_once(spark: SparkSession, engine: Engine) 
 def test_the_view_of_a_source_has_its_typed_columns(spark: SparkSession, engine: Engine) -> None:
     engine.subscribe("alice", "TRUE")
     engine.route(quotes(spark, ("1", "NYSE", 1, "DIS", 90.5, None)))
-    rows = spark.sql(f"SELECT symbol, price, change FROM {engine.config.database}.notifications_quotes WHERE consumer = 'alice'")
+    rows = spark.sql(
+        f"SELECT symbol, price, change FROM {engine.config.database}.notifications_quotes WHERE consumer = 'alice'"
+    )
     assert rows.dtypes == [("symbol", "string"), ("price", "double"), ("change", "double")]
     assert [tuple(row) for row in rows.collect()] == [("DIS", 90.5, None)]
     assert engine.notifications("alice", source="quotes").select("symbol").first()[0] == "DIS"
@@ -57,7 +61,13 @@ def test_bad_rows_are_dead_letters_with_the_reason_and_the_row(spark: SparkSessi
                   ("4", "NYSE", None, "d", 1.0, 1.0), ("5", "NYSE", 5, "e", 1.0, 1.0))  # fmt: skip
     rows = rows.withColumn("_corrupt_record", F.when(F.col("symbol") == "e", F.lit("{rubbish")))
     engine.route(rows)
-    assert letters(engine) == [("malformed", "5"), ("missing_id", ""), ("missing_id", None), ("missing_publisher", "3"), ("missing_time", "4")]
+    assert letters(engine) == [
+        ("malformed", "5"),
+        ("missing_id", ""),
+        ("missing_id", None),
+        ("missing_publisher", "3"),
+        ("missing_time", "4"),
+    ]
     raw = {row["reason"]: row["raw"] for row in engine.tables.read("dead_letters").collect()}
     assert raw["malformed"] == "{rubbish" and '"symbol":"c"' in raw["missing_publisher"]
     assert delivered(engine) == []
@@ -100,7 +110,9 @@ def test_a_refused_event_is_not_remembered(spark: SparkSession, engine: Engine) 
     assert delivered(engine) == [("alice", "1")]
 
 
-def test_many_duplicates_are_kept_up_to_a_cap_and_counted(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+def test_many_duplicates_are_kept_up_to_a_cap_and_counted(
+    spark: SparkSession, make_engine: Callable[..., Engine]
+) -> None:
     engine = make_engine(duplicates={"kept": 3})
     report = engine.route(quotes(spark, *[("1", "NYSE", 1, "x", 1.0, 1.0)] * 10))
     rows = engine.tables.read("dead_letters").collect()
@@ -115,7 +127,10 @@ def test_the_same_key_is_a_retry_and_changes_nothing(spark: SparkSession, engine
     again = engine.route(batch, key="load 7")
     assert again.retry and (again.ordinal, again.counts) == (first.ordinal, first.counts)
     assert delivered(engine) == [("alice", "1")]
-    assert {name: engine.tables.read(name).count() for name in ("events", "dead_letters")} == {"events": 1, "dead_letters": 1}
+    assert {name: engine.tables.read(name).count() for name in ("events", "dead_letters")} == {
+        "events": 1,
+        "dead_letters": 1,
+    }
 
 
 @pytest.mark.parametrize("crash_before", ["events", "dead_letters", "notifications"])
@@ -124,7 +139,9 @@ def test_a_batch_that_died_half_way_is_finished_by_its_retry(
 ) -> None:
     engine = make_engine()
     engine.subscribe("alice", "TRUE")
-    batch = quotes(spark, ("2", "NYSE", 2, "x", 1.0, 1.0), ("1", "NYSE", 1, "x", 1.0, 1.0), (None, "NYSE", 1, "x", 1.0, 1.0))
+    batch = quotes(
+        spark, ("2", "NYSE", 2, "x", 1.0, 1.0), ("1", "NYSE", 1, "x", 1.0, 1.0), (None, "NYSE", 1, "x", 1.0, 1.0)
+    )
     append = engine.tables.append
 
     def dying(table: str, rows: DataFrame, *, tag: str) -> None:
@@ -143,18 +160,37 @@ def test_a_batch_that_died_half_way_is_finished_by_its_retry(
     assert another.tables.read("events").count() == 3 and another.tables.read("dead_letters").count() == 1
 
 
-def test_sequence_follows_time_then_order_column_then_id(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
-    engine = make_engine(sources={"quotes": {"format": "rate", "id": "id", "publisher": "exchange", "time": "at", "order": "rank"}})
+def test_sequence_follows_time_then_order_column_then_id(
+    spark: SparkSession, make_engine: Callable[..., Engine]
+) -> None:
+    engine = make_engine(
+        sources={"quotes": {"format": "rate", "id": "id", "publisher": "exchange", "time": "at", "order": "rank"}}
+    )
     engine.subscribe("alice", "TRUE")
     rows = [("a", 3, 9), ("b", 1, 2), ("c", 1, 1), ("e", 2, None), ("d", 2, None), ("f", 1, 10)]
     batch = spark.createDataFrame([(id, "X", datetime(2026, 1, 5, 10, 0, second, tzinfo=UTC), rank) for id, second, rank in rows],
                                   "id string, exchange string, at timestamp, rank int")  # fmt: skip
     engine.route(batch.repartition(4))
     engine.route(batch.withColumn("id", F.concat("id", F.lit("2"))).repartition(3))
-    assert [row["event_id"] for row in engine.notifications("alice").collect()] == ["c", "b", "f", "d", "e", "a", "c2", "b2", "f2", "d2", "e2", "a2"]
+    assert [row["event_id"] for row in engine.notifications("alice").collect()] == [
+        "c",
+        "b",
+        "f",
+        "d",
+        "e",
+        "a",
+        "c2",
+        "b2",
+        "f2",
+        "d2",
+        "e2",
+        "a2",
+    ]
 
 
-def test_ranks_do_not_depend_on_the_partitioning(spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ranks_do_not_depend_on_the_partitioning(
+    spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
     engine = make_engine(duplicates={"horizon": "0 days"})
     engine.subscribe("alice", "TRUE")
     batch = quotes(spark, *[(f"{n * 7919 % 1000:03d}", "NYSE", n % 60, "x", 1.0, 1.0) for n in range(1000)])
@@ -177,11 +213,22 @@ def test_a_bad_subscription_is_rejected_alone(spark: SparkSession, engine: Engin
     engine.subscribe_many(spark.createDataFrame(rows, "consumer string, filter string, id string"))
     engine.route(quotes(spark, ("1", "NYSE", 1, "x", 5.0, 1.0)))
     assert delivered(engine) == [("alice", "1"), ("carl", "1")]
-    found = {(row["owner"], row["severity"], row["position"]): row["reason"] for row in engine.tables.read("rejections").collect()}
+    found = {
+        (row["owner"], row["severity"], row["position"]): row["reason"]
+        for row in engine.tables.read("rejections").collect()
+    }
     assert set(found) == {("alice", "error", 8), ("bob", "warning", None)}
     assert "Did you mean 'price'?" in found["bob", "warning", None]
-    view = {(row["consumer"], row["filter"]): row["active"] for row in spark.sql(f"SELECT * FROM {engine.config.database}.active_subscriptions").collect()}
-    assert view == {("alice", "price >"): False, ("alice", "price > 1"): True, ("bob", "prise > 1"): True, ("carl", "TRUE"): True}
+    view = {
+        (row["consumer"], row["filter"]): row["active"]
+        for row in spark.sql(f"SELECT * FROM {engine.config.database}.active_subscriptions").collect()
+    }
+    assert view == {
+        ("alice", "price >"): False,
+        ("alice", "price > 1"): True,
+        ("bob", "prise > 1"): True,
+        ("carl", "TRUE"): True,
+    }
     engine.tables.delete("subscriptions", F.col("filter").isin("price >", "prise > 1"))
     engine.route(quotes(spark, ("2", "NYSE", 1, "x", 5.0, 1.0)))
     assert engine.tables.read("rejections").count() == 0
@@ -247,8 +294,8 @@ def test_the_udf_sees_each_event_once(spark: SparkSession, engine: Engine, monke
 
 
 def test_only_referenced_columns_reach_python(spark: SparkSession, engine: Engine) -> None:
-    from routing.matching.match import arrow_schema, referenced
     from routing.filters import parse
+    from routing.matching.match import arrow_schema, referenced
 
     schema = quotes(spark).schema
     found = referenced([parse("price > 2 AND nothing IS NULL")], schema, F.lit(None), without=frozenset({"id"}))
@@ -257,14 +304,18 @@ def test_only_referenced_columns_reach_python(spark: SparkSession, engine: Engin
 
 @pytest.mark.parametrize("payload", ["embed", "reference"])
 @pytest.mark.parametrize("layout", ["consumer", "bucket"])
-def test_layouts_and_payloads_read_the_same(spark: SparkSession, make_engine: Callable[..., Engine], layout: str, payload: str) -> None:
+def test_layouts_and_payloads_read_the_same(
+    spark: SparkSession, make_engine: Callable[..., Engine], layout: str, payload: str
+) -> None:
     engine = make_engine(notifications={"layout": layout, "payload": payload, "buckets": 4})
     for name in ("alice", "bob", "Bob", "a/b=c", "é 😀", "x" * 500, "it's", "`", "..", "NULL"):
         engine.subscribe(name, "TRUE")
     engine.route(quotes(spark, ("1", "NYSE", 1, "DIS", 1.5, None), ("2", "NYSE", 2, "IBM", 2.5, None)))
     for name in ("alice", "Bob", "a/b=c", "é 😀", "x" * 500, "it's", "`", "..", "NULL"):
         assert [row["event_id"] for row in engine.notifications(name).collect()] == ["1", "2"], name
-    rows = spark.sql(f"SELECT symbol, price FROM {engine.config.database}.notifications_quotes WHERE consumer = 'bob' ORDER BY sequence").collect()
+    rows = spark.sql(
+        f"SELECT symbol, price FROM {engine.config.database}.notifications_quotes WHERE consumer = 'bob' ORDER BY sequence"
+    ).collect()
     assert [tuple(row) for row in rows] == [("DIS", 1.5), ("IBM", 2.5)]
 
 

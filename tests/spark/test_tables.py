@@ -16,7 +16,9 @@ from schemas import tables as all_tables
 
 
 def test_a_row_needs_only_consumer_and_filter(spark: SparkSession, engine: Engine) -> None:
-    spark.sql(f"INSERT INTO {engine.config.database}.subscriptions (consumer, filter) VALUES ('alice', 'symbol = ''DIS'' AND change > 0')")
+    spark.sql(
+        f"INSERT INTO {engine.config.database}.subscriptions (consumer, filter) VALUES ('alice', 'symbol = ''DIS'' AND change > 0')"
+    )
     (row,) = engine.tables.read("subscriptions").collect()
     assert row["filter"] == "symbol = 'DIS' AND change > 0" and row["created_at"] is not None and row["created_by"]
 
@@ -33,7 +35,7 @@ def test_a_row_needs_only_consumer_and_filter(spark: SparkSession, engine: Engin
     ],
 )
 def test_constraints_hold(spark: SparkSession, engine: Engine, table: str, columns: str, values: str) -> None:
-    with pytest.raises(Py4JJavaError, match="DELTA_(VIOLATE_CONSTRAINT|NOT_NULL)"):
+    with pytest.raises(Py4JJavaError, match=r"DELTA_(VIOLATE_CONSTRAINT|NOT_NULL)"):
         spark.sql(f"INSERT INTO {engine.config.database}.{table} ({columns}) VALUES ({values})")
 
 
@@ -77,7 +79,14 @@ def test_locks_are_held_and_released(engine: Engine) -> None:
 
 def test_a_warehouse_with_an_awkward_path(spark: SparkSession, tmp_path: Path) -> None:
     where = tmp_path / "a b%20c 'é'"
-    engine = routing.open(spark, {"warehouse": str(where), "database": "awkward", "sources": {"q": {"format": "rate", "id": "id", "publisher_name": "p"}}})
+    engine = routing.open(
+        spark,
+        {
+            "warehouse": str(where),
+            "database": "awkward",
+            "sources": {"q": {"format": "rate", "id": "id", "publisher_name": "p"}},
+        },
+    )
     engine.subscribe("alice", "TRUE")
     engine.route(spark.createDataFrame([("1",)], "id string"))
     assert engine.notifications("alice").count() == 1 and (where / "awkward" / "register.sql").is_file()

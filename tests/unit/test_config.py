@@ -17,7 +17,10 @@ QUOTES = {"format": "json", "path": "feed", "id": "id", "publisher": "exchange"}
     [
         ({"databse": "x"}, "'databse' is not a known key. Did you mean 'database'?"),
         ({"notifications": {"layuot": "bucket"}}, "'notifications.layuot' is not a known key. Did you mean 'layout'?"),
-        ({"sources": {"q": {**QUOTES, "shema": "x INT"}}}, "'sources.q.shema' is not a known key. Did you mean 'schema'?"),
+        (
+            {"sources": {"q": {**QUOTES, "shema": "x INT"}}},
+            "'sources.q.shema' is not a known key. Did you mean 'schema'?",
+        ),
         ({"sources": {"q": {**QUOTES, "format": "xml"}}}, "sources.q.format"),
         ({"sources": {"q": {"format": "json", "path": "feed", "id": "id"}}}, "give either publisher"),
         ({"sources": {"q; DROP": QUOTES}}, "sources.q; DROP"),

@@ -59,7 +59,9 @@ def test_rooms_import_only_earlier_rooms(room: str) -> None:
 
 
 def test_every_module_of_routing_has_a_layer() -> None:
-    modules = {path.stem for path in (ROOT / "routing").iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    modules = {
+        path.stem for path in (ROOT / "routing").iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()
+    }
     assert modules - {"__init__"} == set().union(*LAYERS)
 
 
@@ -67,7 +69,11 @@ def test_every_module_of_routing_has_a_layer() -> None:
 def test_layers_of_routing_import_only_earlier_layers(layer: int) -> None:
     later = set[str]().union(*LAYERS[layer:])
     for module in LAYERS[layer]:
-        files = [ROOT / "routing" / f"{module}.py"] if (ROOT / "routing" / f"{module}.py").is_file() else sources(f"routing/{module}")
+        files = (
+            [ROOT / "routing" / f"{module}.py"]
+            if (ROOT / "routing" / f"{module}.py").is_file()
+            else sources(f"routing/{module}")
+        )
         for file in files:
             used = {name.split(".")[1] for name in imports(file) if name.startswith("routing.")}
             assert not (used & later) - {module}, f"{file.relative_to(ROOT)} imports {sorted(used & later)}"
