@@ -133,10 +133,13 @@ def _time(schema: StructType, name: str) -> Column:
 def _column(schema: StructType, name: str, role: str) -> Column:
     """The column that the configuration names, which may be nested."""
     type, column = _find(schema, name)
+    if not schema.names:  # nothing in this batch could be read; every row is refused, and the stream goes on
+        return F.lit(None).cast("string")
     if type is None:
         close = nearest(name, schema.names)
         hint = f"Did you mean '{close}'?" if close else f"It has: {', '.join(schema.names) or 'no columns'}."
-        raise SourceError(f"the {role} column '{name}' is not in the source. {hint}")
+        advice = "Correct it in the configuration, or give the source a schema that has it."
+        raise SourceError(f"the {role} column '{name}' is not in the source. {hint} {advice}")
     return F.try_variant_get(column, "$", "string") if isinstance(type, VariantType) else column
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -167,8 +168,8 @@ def _record(package: Package) -> Path:
 def _reason(output: str) -> str:
     """The one line of the resolver's output that says why."""
     lines = [line.strip().strip(":").strip() for line in output.splitlines()]
-    for mark in ("unresolved dependency", "not found", "Exception"):
+    for mark in (r"unresolved dependency: [^\]]+", r"\S+: not found", r"\S*Exception.*"):
         for line in lines:
-            if mark in line:
-                return line[:200]
+            if found := re.search(mark, line):
+                return found[0][:200]
     return next((line[:200] for line in reversed(lines) if line), "the resolver gave no reason")

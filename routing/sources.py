@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import pyarrow.fs
 from pyspark.errors import AnalysisException
@@ -24,7 +25,8 @@ from routing.variant_path import variant_path
 COLUMNS, RAW, MALFORMED = "columns", "raw", "malformed"
 ARRIVED = (COLUMNS, RAW, MALFORMED)
 
-CORRUPT = "_corrupt_record"
+CORRUPT = "_corrupt_record"  # Spark's usual name, in rows that come typed
+UNREADABLE = "__sluice_unreadable"  # ours; an event cannot have such a column
 _FOLLOWING = {
     option.lower()
     for option in (
@@ -121,7 +123,8 @@ class JsonText(Decoder):
         """The columns that Spark infers from this batch, added to the known ones."""
         reader = self.batch.sparkSession.read.options(dropFieldIfAllNull="true", mode="DROPMALFORMED")
         inferred = reader.options(**self._options()).json(self.batch.select("value")).schema
-        return merged(merged(known, self._settled(inferred, known or StructType())), self._others())
+        readable = StructType([field for field in inferred if field.name != UNREADABLE])
+        return merged(merged(known, self._settled(readable, known or StructType())), self._others())
 
     def _settled(self, inferred: StructType, known: StructType) -> StructType:
         """Spark calls a column a string as soon as one of its values is; what most of its values are is what it is.
@@ -151,14 +154,14 @@ class JsonText(Decoder):
         fields = [field for field in schema if field.name not in others.names]
         parsed = F.from_json(
             "value",
-            StructType([*fields, StructField(CORRUPT, StringType())]),
-            {**self._options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT},
+            StructType([*fields, StructField(UNREADABLE, StringType())]),
+            {**self._options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE},
         )
         lines = self.batch.where(F.trim("value") != "").select("*", parsed.alias("parsed"))
         # Spark reads the first object of a line and forgets the rest; such a line is not one event.
         unquoted = F.regexp_replace("value", r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', "")
         more = ~F.rtrim("value").endswith("}") | (F.col("value").rlike(r"\}\s*\{") & unquoted.rlike(r"\}\s*\{"))
-        unfit = F.col(f"parsed.{CORRUPT}").isNotNull()
+        unfit = F.col(f"parsed.{UNREADABLE}").isNotNull()
         wrong = F.when(
             F.try_parse_json("value").isNull() | ~F.ltrim("value").startswith("{"), "not a JSON object"
         ).otherwise("a value does not fit the type of its column")
@@ -217,37 +220,36 @@ class CsvFiles(Decoder):
         parts = []
         for header, paths in self._by_header().items():
             fields = [schema[name] for name in header] if header else list(schema)
-            read = self._reader().schema(StructType([*fields, StructField(CORRUPT, StringType())])).csv(paths)
+            read = self._reader().schema(StructType([*fields, StructField(UNREADABLE, StringType())])).csv(paths)
             parts.append(_arrived(read, schema))
-        first, *rest = parts
-        for part in rest:
-            first = first.unionAll(part)
-        return first
+        return reduce(DataFrame.unionAll, parts) if parts else _arrived(self.spark.createDataFrame([], schema), schema)
 
     def _reader(self) -> DataFrameReader:
         options = {
             "header": "true",
             **{key: _text(self.source, key) for key in self.source.options if key.lower() not in _FOLLOWING},
         }
-        return self.spark.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=CORRUPT)
+        return self.spark.read.options(**options, mode="PERMISSIVE", columnNameOfCorruptRecord=UNREADABLE)
 
     def _by_header(self) -> dict[tuple[str, ...], list[str]]:
+        """The files by the names of their columns, as Spark reads them off the first line."""
         if _text(self.source, "header", "true").lower() == "false":
             return {(): list(self.paths)}
-        groups: dict[tuple[str, ...], list[str]] = {}
+        lines: dict[str, list[str]] = {}
         for path in self.paths:
-            groups.setdefault(self._header(path), []).append(path)
-        return groups
+            lines.setdefault(_first_line(path), []).append(path)
+        named: dict[tuple[str, ...], list[str]] = {}
+        for line, paths in lines.items():
+            if line.strip():  # an empty file has no columns and no rows
+                named.setdefault(tuple(self._reader().csv(paths[0]).columns), []).extend(paths)
+        return named
 
-    def _header(self, path: str) -> tuple[str, ...]:
-        system, place = pyarrow.fs.FileSystem.from_uri(re.sub(r"^file:/+", "file:///", re.sub(r"\\(.)", r"\1", path)))
-        with system.open_input_stream(place) as file:
-            line = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace").split("\n", 1)[0].rstrip("\r")
-        import csv
 
-        return tuple(
-            next(csv.reader([line], delimiter=_text(self.source, "sep", _text(self.source, "delimiter", ","))), ())
-        )
+def _first_line(path: str) -> str:
+    system, place = pyarrow.fs.FileSystem.from_uri(re.sub(r"^file:/+", "file:///", re.sub(r"\\(.)", r"\1", path)))
+    with system.open_input_stream(place) as file:
+        text: str = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
+    return text.split("\n", 1)[0]
 
 
 def _majority(whole: int, broken: int, logical: int, written: int, *, integers: bool = False) -> DataType:
@@ -292,7 +294,8 @@ def _arrived(read: DataFrame, schema: StructType) -> DataFrame:
         else F.lit(None).cast(field.dataType).alias(field.name)
         for field in schema
     ]
-    corrupt = F.col(CORRUPT) if CORRUPT in read.columns else F.lit(None).cast("string")
+    marks = [name for name in (UNREADABLE, CORRUPT) if name in read.columns and name not in schema.names]
+    corrupt = F.col(marks[0]) if marks else F.lit(None).cast("string")
     packed = F.struct(*columns).alias(COLUMNS) if columns else F.lit(None).cast(schema).alias(COLUMNS)
     problem = F.when(F.col(RAW).isNotNull(), F.lit("the row does not fit the columns or their types"))
     return read.select(packed, corrupt.alias(RAW)).select(COLUMNS, RAW, problem.alias(MALFORMED))

@@ -133,6 +133,36 @@ def test_csv_with_a_header_that_grows(make_engine: Callable[..., Engine], tmp_pa
     assert got(engine, "bob") == ["4"]
 
 
+def test_a_first_file_of_rubbish_does_not_stop_the_stream(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
+    engine = make_engine()
+    engine.subscribe("alice", "TRUE")
+    lines(tmp_path / "feed" / "1.json", "{rubbish", "more of it")
+    (first,) = drain(engine)
+    assert first.counts["refused"] == 2
+    lines(tmp_path / "feed" / "2.json", quote("1", **{"_corrupt_record": "x", "__sluice_unreadable": "y"}))
+    drain(engine)
+    assert got(engine, "alice") == ["1"]
+
+
+def test_csv_files_that_are_empty_or_have_odd_headers(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
+    source = {
+        "format": "csv",
+        "path": str(tmp_path / "feed"),
+        "id": "id",
+        "publisher_name": "desk",
+        "schema": "id STRING, price DOUBLE",
+    }
+    engine = make_engine(sources={"quotes": source})
+    engine.subscribe("alice", "price >= 10")
+    lines(tmp_path / "feed" / "0.csv")
+    drain(engine)
+    lines(tmp_path / "feed" / "1.csv", "id,price,,price", "1,10.5,x,y")
+    (tmp_path / "feed" / "2.csv").write_text("id,price\r\n2,11\r\n")
+    lines(tmp_path / "feed" / "3.csv", "id,price", "3,12")
+    drain(engine)
+    assert got(engine, "alice") == ["2", "3"]  # of two columns called price neither is price
+
+
 def test_csv_with_a_schema(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
     source = {
         "format": "csv",
