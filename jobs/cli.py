@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -184,10 +186,13 @@ def _registered(config: Config) -> Tables:
 def _print(rows: DataFrame, as_json: bool) -> None:
     if not rows.columns:
         return
-    shown = rows.limit(_SHOWN + 1).toJSON().collect() if as_json else rows.limit(_SHOWN + 1).collect()
+    from pyspark.sql import functions as F
+
+    rows = rows.limit(_SHOWN + 1)
+    shown = rows.select(F.to_json(F.struct("*"))).collect() if as_json else rows.collect()
     if as_json:
-        for line in shown[:_SHOWN]:
-            print(line)
+        for row in shown[:_SHOWN]:
+            print(row[0])
     else:
         table = Table(*rows.columns)
         for row in shown[:_SHOWN]:
@@ -202,6 +207,8 @@ class _plainly:
     """Errors as one plain message; a stack trace is for bugs."""
 
     def __enter__(self) -> None:
+        os.environ["TZ"] = "UTC"  # PySpark hands out times in the machine's zone; the tables speak UTC
+        time.tzset()
         logging.getLogger("DataFrameQueryContextLogger").setLevel(logging.CRITICAL)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -224,7 +231,7 @@ def _messages(error: Exception) -> Iterator[str]:
     lines = [
         line for line in str(error).splitlines() if not line.lstrip().startswith(("at ", "...", "An error occurred"))
     ]
-    yield "\n".join(lines[:3]).lstrip(": ").strip() or type(error).__name__
+    yield re.sub(r"^:?\s*[\w.]+Exception:\s*", "", "\n".join(lines[:3])).strip() or type(error).__name__
 
 
 if __name__ == "__main__":

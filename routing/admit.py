@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StringType, StructType, VariantType
+from pyspark.sql.types import DataType, FloatType, IntegralType, StringType, StructType, VariantType
 
 from routing.config import Source
 from routing.errors import SourceError, nearest
@@ -43,6 +43,18 @@ def remember(judged: DataFrame, snapshot: Snapshot) -> DataFrame:
     return _refuse(judged.join(F.broadcast(seen), [KEY_HASH, KEY], "left"), F.col("seen"), "in an earlier batch")
 
 
+def check_columns(schema: StructType, source: Source) -> None:
+    """Refuse a batch whose source lacks a column that the configuration names, before anything is written."""
+    for role, name in (
+        ("id", source.id),
+        ("publisher", source.publisher),
+        ("time", source.time),
+        ("order", source.order),
+    ):
+        if name is not None:
+            _column(schema, name, role)
+
+
 def source_columns(source: Source) -> frozenset[str]:
     """The columns that are not attributes."""
     return frozenset(name for name in (source.id, source.publisher, source.time) if name)
@@ -70,7 +82,7 @@ def _identified(arrived: DataFrame, snapshot: Snapshot) -> DataFrame:
     reason, detail = F.lit(None).cast("string"), F.lit(None).cast("string")
     for condition, name, text in reversed(missing):
         reason, detail = F.when(condition, name).otherwise(reason), F.when(condition, text).otherwise(detail)
-    content = _content_hash(schema)
+    content = _content_hash(schema, source)
     return named.select(
         "*",
         F.to_variant_object(COLUMNS).alias(EVENT),
@@ -127,7 +139,7 @@ def _publisher(schema: StructType, source: Source) -> Column:
 
 def _time(schema: StructType, name: str) -> Column:
     column, (type, _) = _column(schema, name, "time"), _find(schema, name)
-    return F.try_to_timestamp(column) if isinstance(type, StringType | VariantType) else column.cast("timestamp")
+    return F.try_to_timestamp(column) if isinstance(type, StringType | VariantType) else column.try_cast("timestamp")
 
 
 def _column(schema: StructType, name: str, role: str) -> Column:
@@ -153,14 +165,23 @@ def _find(schema: StructType, name: str) -> tuple[DataType | None, Column]:
     return type, column
 
 
-def _content_hash(schema: StructType) -> Column:
-    """A hash of all columns, each at its place, so that a value that moves to another column changes it."""
+def _content_hash(schema: StructType, source: Source) -> Column:
+    """A hash of the names and values of all columns that have one, whatever their order and width.
+
+    So a column that appears later leaves the content of earlier events as it was. Where and when a message lay in
+    Kafka is not part of what it says.
+    """
     parts: list[Column] = []
-    for position, field in enumerate(schema):
-        column = F.col(COLUMNS)[field.name]
-        parts += [F.lit(position), F.to_json(F.struct(column)) if _holds_unhashable(field.dataType) else column]
+    for field in sorted(schema, key=lambda field: field.name):
+        if not (source.value and field.name == "kafka"):
+            column = F.col(COLUMNS)[field.name]
+            parts += [F.when(column.isNotNull(), F.lit(field.name)), _hashable(field.dataType, column)]
     return F.xxhash64(*parts) if parts else F.lit(0).cast("bigint")
 
 
-def _holds_unhashable(type: DataType) -> bool:
-    return "variant" in type.simpleString() or "map<" in type.simpleString()
+def _hashable(type: DataType, column: Column) -> Column:
+    if isinstance(type, IntegralType):
+        return column.cast("bigint")
+    if "variant" in type.simpleString() or "map<" in type.simpleString():
+        return F.to_json(F.struct(column))
+    return column.cast("double") if isinstance(type, FloatType) else column

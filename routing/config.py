@@ -117,7 +117,7 @@ class Config(BaseSettings):
     duplicates: Duplicates = Duplicates()
     filters: FilterLimits = FilterLimits()
     retention: Duration = timedelta(days=30)
-    spark: dict[str, str] = {}
+    spark: dict[str, str | int | float | bool] = {}
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from routing import registry, views
-from routing.admit import source_columns
+from routing.admit import check_columns, source_columns
 from routing.config import Config, Source, load
 from routing.errors import Cancelled, ConfigError, nearest
 from routing.ledger import Ledger
@@ -33,7 +33,7 @@ from routing.sink import write
 from routing.snapshot import Control, Programs, Snapshot, unknown_attributes
 from routing.sources import Decoder, Rows
 from routing.tables import Tables
-from schemas.delivery import ADMITTED_AT, BUCKET, CONSUMER, CONTENT_HASH, EVENT_ID, KEY_HASH, PUBLISHER, SEQUENCE
+from schemas.delivery import ADMITTED_AT, BATCH, BUCKET, CONSUMER, CONTENT_HASH, EVENT_ID, KEY_HASH, PUBLISHER, SEQUENCE
 
 if TYPE_CHECKING:
     from routing.running import Running
@@ -116,6 +116,7 @@ class Engine:
             opening = None if known_new else self.ledger.find(key)
             if opening is None:
                 schema = decoder.observe(self.schema(name))
+                check_columns(schema, self._source(name))
                 self._register({**self.schemas(), name: schema})
                 opening = self.ledger.open(key, name, schema.json())
             snapshot = self._snapshot(opening)
@@ -154,9 +155,12 @@ class Engine:
         self._register(self.schemas())
 
     def schema(self, source: str) -> StructType | None:
-        """A source's columns: as in its last batch, else as configured, else not known yet."""
+        """A source's columns: as configured, then as in its last batch; None if neither is known."""
         self.ledger.refresh()
-        return self.schemas().get(source) or self._configured(self.config.sources.get(source))
+        configured, last = self._configured(self.config.sources.get(source)), self.schemas().get(source)
+        if configured is None or last is None:
+            return configured or last
+        return StructType([*configured, *(field for field in last if field.name not in configured.names)])
 
     def schemas(self) -> dict[str, StructType]:
         """The columns of every source that has had a batch."""
@@ -173,17 +177,17 @@ class Engine:
         )
 
     def _journal(self, opening: Opening) -> DataFrame | None:
-        """The events that a new one may repeat; None if there cannot be any."""
+        """The events that a new one may repeat; None if there cannot be any.
+
+        All that other batches delivered, also after this one was pinned, should it be a retry; but not what an
+        unfinished batch only wrote down: if that comes again under another key, it must still be delivered.
+        """
         horizon = self.config.duplicates.horizon
-        if not horizon or opening.outputs["events"] == 0:
+        if not horizon or self.tables.version("events") == 0:
             return None
-        pinned = opening.outputs["events"]
-        # Only the engine writes the journal, and it is our turn: the newest version stays the newest, and costs less.
-        newest = self.tables.version("events") == pinned
-        journal = self.tables.read("events", None if newest else pinned).where(
-            F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon)
-        )
-        return journal.select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
+        theirs = ~F.col(BATCH).isin(*(self.ledger.unfinished | {opening.ordinal}))
+        recent = F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon)
+        return self.tables.read("events").where(theirs & recent).select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
 
     def _report_problems(self, opening: Opening) -> None:
         """Bring `rejections` up to date, if subscriptions or sources have changed."""

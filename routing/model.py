@@ -57,7 +57,7 @@ class Opening:
     @property
     def tag(self) -> str:
         """What this batch's commits carry, so that a retry knows them."""
-        return f"sluice batch {self.ordinal}"
+        return f"sluice batch {self.ordinal} {self.key}"
 
 
 @dataclass(frozen=True)

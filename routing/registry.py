@@ -27,7 +27,7 @@ def subscribe(tables: Tables, consumer: str, filter: str, id: str | None, expire
         raise SubscriptionError(f"'{consumer}' cannot be a consumer's name: as a partition it would read back as NULL")
     if id == "":
         raise SubscriptionError("an empty id; give one, or omit it and a hash of consumer and filter is used")
-    parse(filter, limits=tables.config.filters.limits())
+    parse(filter, limits=tables.config.filters.limits(), zone=tables.zone)
     row = {CONSUMER: consumer, FILTER: filter, ID: id, EXPIRES_AT: expires_at}
     tables.insert("subscriptions", tables.spark.createDataFrame([tuple(row.values())], _columns(row)))
     return effective_id(consumer, filter, id)

@@ -7,9 +7,7 @@ Spark's batch id. A deleted checkpoint begins a new generation. `stop` lets the 
 from __future__ import annotations
 
 import threading
-import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyspark.errors import StreamingQueryException
@@ -18,7 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from routing.errors import ConfigError, RoutingError
-from routing.sources import decoder, stream
+from routing.sources import Rows, decoder, stream
 
 if TYPE_CHECKING:
     from routing.engine import Engine
@@ -37,7 +35,13 @@ class Running:
             raise ConfigError("no sources: add one under `sources:` in the configuration")
         self._streams, self._stopping = dict(streams), threading.Event()
         self._failure: dict[str, RoutingError] = {}
-        self._queries = {name: self._query(name) for name in names}
+        self._queries: dict[str, StreamingQuery] = {}
+        try:
+            for name in names:
+                self._queries[name] = self._query(name)
+        except BaseException:
+            self.stop()  # do not leave the sources that did start running on their own
+            raise
 
     def await_termination(self) -> bool:
         """Wait until every query has ended; true if they were drained, false if stopped. A query that fails raises."""
@@ -80,16 +84,19 @@ class Running:
         engine, source = self.engine, self.engine._source(name)
         rows = self._streams.get(name) or stream(engine.spark, name, source)
         checkpoint = self._checkpoint(name)
-        generation = _generation(checkpoint)
         seen = False
 
         def each(batch: DataFrame, number: int) -> None:
             nonlocal seen
             batch.sparkSession.conf.set("spark.sql.caseSensitive", "true")  # attribute names are exact
             try:
-                decode = decoder(batch.sparkSession, source, batch)
+                decode = Rows(batch, source) if name in self._streams else decoder(batch.sparkSession, source, batch)
                 engine.process(
-                    name, decode, key=f"{name}/{generation}/{number}", known_new=seen, cancelled=self._stopping.is_set
+                    name,
+                    decode,
+                    key=f"{name}/{_generation(batch)}/{number}",
+                    known_new=seen,
+                    cancelled=self._stopping.is_set,
                 )
             except RoutingError as error:
                 self._failure[name] = error  # as it is: Spark would hand it back as text
@@ -115,10 +122,6 @@ def _triggered(writer: DataStreamWriter, trigger: str) -> DataStreamWriter:
     return writer.trigger(processingTime="0 seconds" if trigger == "continuous" else trigger)
 
 
-def _generation(checkpoint: str) -> str:
-    """An id that lives and dies with the checkpoint."""
-    file = Path(checkpoint.removeprefix("file:")) / "sluice-generation"
-    if not file.is_file():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(uuid.uuid4().hex)
-    return file.read_text()
+def _generation(batch: DataFrame) -> str:
+    """Spark's id of the query: it lives and dies with the checkpoint, wherever that lies."""
+    return str(batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId"))

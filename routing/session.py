@@ -44,8 +44,8 @@ def session(
             settings = {**defaults(), "spark.jars": ",".join(str(jar) for jar in jars.available())}
             for key, value in _with_java_options(settings, brief).items():
                 builder = builder.config(key, value)
-        for key, value in config.spark.items():
-            builder = builder.config(key, value)
+        for setting, wanted in config.spark.items():
+            builder = builder.config(setting, wanted)
         running = builder.getOrCreate()
     if _DELTA not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(

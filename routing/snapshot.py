@@ -116,7 +116,7 @@ class Control:
         if known is not None:
             return known
         try:
-            return parse(text, limits=self._tables.config.filters.limits())
+            return parse(text, limits=self._tables.config.filters.limits(), zone=self._tables.zone)
         except FilterError as error:
             return error
 

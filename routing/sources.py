@@ -11,12 +11,22 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from pathlib import Path
 
 import pyarrow.fs
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, DoubleType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from routing.config import FILES, Source
 from routing.errors import SourceError
@@ -104,8 +114,10 @@ class Rows(Decoder):
     source: Source
 
     def observe(self, known: StructType | None) -> StructType:
-        """The batch's own schema."""
-        return StructType([field for field in self.batch.schema if field.name != CORRUPT])
+        """The known columns, each with the batch's own type if it has the column, and the batch's new ones."""
+        own = StructType([field for field in self.batch.schema if field.name != CORRUPT])
+        kept = [own[field.name] if field.name in own.names else field for field in known or ()]
+        return StructType([*kept, *(field for field in own if known is None or field.name not in known.names)])
 
     def rows(self, schema: StructType) -> DataFrame:
         """The batch as ARRIVED."""
@@ -140,13 +152,23 @@ class JsonText(Decoder):
         for name in doubtful:
             kind = F.schema_of_variant(F.try_variant_get(parsed, variant_path([name]) or "$", "variant"))
             fraction = kind.startswith("DECIMAL") | (kind == "DOUBLE")
-            tests = (kind == "BIGINT", fraction, kind == "BOOLEAN", kind == "STRING")
+            tests = (kind == "BIGINT", fraction, kind == "BOOLEAN", kind == "STRING", kind.startswith("OBJECT"))
             counts.append(F.struct(*(F.count_if(test) for test in tests)))
         counted = self.batch.select(*counts).first() or ()
-        types = {
-            name: _majority(*four, integers=name in known.names) for name, four in zip(doubtful, counted, strict=True)
-        }
+        types: dict[str, DataType] = {}
+        for name, (whole, broken, logical, written, nested) in zip(doubtful, counted, strict=True):
+            types[name] = _majority(whole, broken, logical, written, integers=name in known.names)
+            if nested > max(whole + broken, logical, written):
+                types[name] = self._nested(name)
         return StructType([StructField(field.name, types.get(field.name, field.dataType)) for field in inferred])
+
+    def _nested(self, name: str) -> StructType:
+        """The fields of a column that mostly holds objects."""
+        inner = F.try_variant_get(F.try_parse_json("value"), variant_path([name]) or "$", "variant")
+        objects = self.batch.where(F.schema_of_variant(inner).startswith("OBJECT")).select(
+            F.to_json(inner).alias("value")
+        )
+        return self.batch.sparkSession.read.options(**self._options()).json(objects).schema
 
     def rows(self, schema: StructType) -> DataFrame:
         """Each line parsed under the schema; lines that do not fit it are malformed, blank ones are nothing."""
@@ -157,18 +179,24 @@ class JsonText(Decoder):
             StructType([*fields, StructField(UNREADABLE, StringType())]),
             {**self._options(), "mode": "PERMISSIVE", "columnNameOfCorruptRecord": UNREADABLE},
         )
-        lines = self.batch.where(F.trim("value") != "").select("*", parsed.alias("parsed"))
+        lines = self.batch.where(F.coalesce(~F.col("value").rlike(r"^\s*$"), F.lit(True))).select(
+            "*", parsed.alias("parsed")
+        )
         # Spark reads the first object of a line and forgets the rest; such a line is not one event.
         unquoted = F.regexp_replace("value", r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', "")
-        more = ~F.rtrim("value").endswith("}") | (F.col("value").rlike(r"\}\s*\{") & unquoted.rlike(r"\}\s*\{"))
+        more = ~F.col("value").rlike(r"\}\s*$") | (F.col("value").rlike(r"\}\s*\{") & unquoted.rlike(r"\}\s*\{"))
         unfit = F.col(f"parsed.{UNREADABLE}").isNotNull()
         wrong = F.when(
-            F.try_parse_json("value").isNull() | ~F.ltrim("value").startswith("{"), "not a JSON object"
+            F.try_parse_json("value").isNull() | ~F.col("value").rlike(r"^\s*\{"), "not a JSON object"
         ).otherwise("a value does not fit the type of its column")
         columns = [F.col("parsed")[field.name].alias(field.name) for field in fields] + [
             F.col(name) for name in others.names
         ]
-        problem = F.when(unfit, wrong).when(more, "more than one JSON object in a line")
+        problem = (
+            F.when(F.col("value").isNull(), "no value")
+            .when(unfit, wrong)
+            .when(more, "more than one JSON object in a line")
+        )
         return lines.select(
             F.struct(*columns).alias(COLUMNS) if columns else F.lit(None).cast(schema).alias(COLUMNS),
             F.col("value").alias(RAW),
@@ -246,10 +274,16 @@ class CsvFiles(Decoder):
 
 
 def _first_line(path: str) -> str:
-    system, place = pyarrow.fs.FileSystem.from_uri(re.sub(r"^file:/+", "file:///", re.sub(r"\\(.)", r"\1", path)))
-    with system.open_input_stream(place) as file:
-        text: str = file.read(_HEADER_BYTES).decode("utf-8-sig", errors="replace")
-    return text.split("\n", 1)[0]
+    plain = re.sub(r"\\(.)", r"\1", path)
+    local = re.match(r"file:/*(/.*)", plain)
+    if local:
+        with Path(local[1]).open("rb") as file:
+            head = file.read(_HEADER_BYTES)
+    else:
+        system, place = pyarrow.fs.FileSystem.from_uri(plain)
+        with system.open_input_stream(place) as stored:
+            head = stored.read(_HEADER_BYTES)
+    return head.decode("utf-8-sig", errors="replace").split("\n", 1)[0]
 
 
 def _majority(whole: int, broken: int, logical: int, written: int, *, integers: bool = False) -> DataType:
@@ -283,7 +317,10 @@ def merged(known: StructType | None, observed: StructType) -> StructType:
 def _wider(known: DataType, observed: DataType) -> DataType:
     if isinstance(known, StructType) and isinstance(observed, StructType):
         return merged(known, observed)
-    return observed if isinstance(known, LongType) and isinstance(observed, DoubleType) else known
+    widens = (isinstance(known, LongType) and isinstance(observed, DoubleType | DecimalType)) or (
+        isinstance(known, DecimalType) and isinstance(observed, DoubleType)
+    )
+    return observed if widens else known
 
 
 def _arrived(read: DataFrame, schema: StructType) -> DataFrame:

@@ -12,15 +12,17 @@ import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from routing.config import Config
 from routing.errors import SetupError
 from schemas import Table
 from schemas import tables as all_tables
+from schemas.delivery import BUCKET
 from schemas.table import COMMENT, DEFAULT
 
 if TYPE_CHECKING:
@@ -36,6 +38,14 @@ class Tables:
     def __init__(self, spark: SparkSession, config: Config) -> None:
         self.spark, self.config = spark, config
         self.described = {table.name: table for table in all_tables(config.notifications.layout)}
+
+    @cached_property
+    def zone(self) -> tzinfo:
+        """The session's time zone, in which timestamps without one are read."""
+        try:
+            return ZoneInfo(self.spark.conf.get("spark.sql.session.timeZone") or "UTC")
+        except (ZoneInfoNotFoundError, ValueError):
+            return UTC
 
     # — where —
 
@@ -89,6 +99,12 @@ class Tables:
                 f"this session already knows a database '{self.config.database}' at {found}. "
                 "Use another database name, or another Spark session."
             )
+        buckets = re.search(r"sluice\.buckets=(\d+)", facts["Table Properties"])
+        if buckets and int(buckets[1]) != self.config.notifications.buckets:
+            raise SetupError(
+                f"notifications lie in {buckets[1]} buckets, but the configuration says "
+                f"buckets: {self.config.notifications.buckets}. Change the configuration back, or use another database."
+            )
         names = [row["col_name"] for row in rows]
         partition = names[names.index("# Partition Information") + 2]
         if (partition,) != self.described["notifications"].partitioned_by:
@@ -127,7 +143,7 @@ class Tables:
         from delta.tables import DeltaTable
 
         if self.directory is not None:
-            return (self.directory / table / "_delta_log").is_dir()
+            return any((self.directory / table / "_delta_log").glob("*.json"))
         where = self.location(table)
         return (
             self.spark.catalog.tableExists(self.name(table))
@@ -148,6 +164,7 @@ class Tables:
             "delta.deletedFileRetentionDuration": kept,
             # Of two rows with one key the newest commit counts: row tracking tells which, also after OPTIMIZE.
             **({"delta.enableRowTracking": "true"} if table.control else {}),
+            **({"sluice.buckets": str(self.config.notifications.buckets)} if BUCKET in table.partitioned_by else {}),
             **{f"delta.constraints.{name}": expression for name, expression in table.constraints.items()},
             **table.properties,
         }

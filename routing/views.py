@@ -9,7 +9,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    CharType,
+    DataType,
+    DateType,
+    NumericType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+    VarcharType,
+)
 
 from routing.model import EFFECTIVE_ID_SQL
 from routing.tables import Tables, quoted, text
@@ -83,9 +95,11 @@ def _rows(tables: Tables) -> str:
 
 
 def _type(type: DataType) -> str:
-    """The SQL type, or VARIANT where it holds names that come from data."""
-    nested = type.elementType if isinstance(type, ArrayType) else type
-    return "variant" if isinstance(nested, StructType | ArrayType | MapType) else type.simpleString()
+    """The SQL type of a simple column; VARIANT for anything that may hold names from data or that views refuse."""
+    if isinstance(type, StringType | CharType | VarcharType):
+        return "string"
+    simple = isinstance(type, NumericType | BooleanType | DateType | TimestampType | TimestampNTZType | BinaryType)
+    return type.simpleString() if simple else "variant"
 
 
 def attribute_names(schemas: Iterable[StructType], prefix: str = "") -> set[str]:

@@ -52,7 +52,7 @@ def notifications(layout: Layout = "consumer") -> Table:
 
 EVENTS = Table(
     "events",
-    "The journal: every admitted event, kept for the retention horizon",
+    "The journal: every admitted event",
     StructType(
         [
             column(EVENT_ID, _TEXT, "the event's id, unique within its publisher", required=True),

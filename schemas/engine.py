@@ -34,7 +34,7 @@ BATCHES = Table(
             column("output_versions", _VERSIONS, "the version of each output table when the batch was opened"),
             column("schema", _TEXT, "the schema of the source in this batch, as JSON"),
             column("code", _TEXT, "the version of Sluice"),
-            column("counts", _VERSIONS, "closed: events, admitted, refused, notifications, consumers"),
+            column("counts", _VERSIONS, "closed: events, admitted, refused, notifications"),
             column("seconds", DoubleType(), "closed: how long the batch took"),
         ]
     ),

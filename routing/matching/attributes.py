@@ -15,7 +15,6 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
-    ArrayType,
     BooleanType,
     DataType,
     DateType,
@@ -108,7 +107,7 @@ def _simple(name: str, type: DataType, column: Column) -> Attribute:
         return Attribute(name, pa.field(name, _MOMENT), column.cast("timestamp"))
     if isinstance(type, StringType):
         return Attribute(name, pa.field(name, pa.string()), column.cast("string"))
-    if isinstance(type, BooleanType | DateType | NumericType) and not isinstance(type, ArrayType):
+    if isinstance(type, BooleanType | DateType | NumericType):
         return Attribute(name, pa.field(name, to_arrow_type(type)), column)
     return _presence(name, column)
 

@@ -160,6 +160,57 @@ def test_a_batch_that_died_half_way_is_finished_by_its_retry(
     assert another.tables.read("events").count() == 3 and another.tables.read("dead_letters").count() == 1
 
 
+def test_what_a_batch_only_wrote_down_is_delivered_when_it_comes_again(
+    spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch dies before its notifications, and its events come back under another key."""
+    engine.subscribe("alice", "TRUE")
+    batch = quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0))
+    append = engine.tables.append
+
+    def dying(table: str, rows: DataFrame, *, tag: str) -> None:
+        if table == "notifications":
+            raise OSError("the disk has gone")
+        append(table, rows, tag=tag)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.tables, "append", dying)
+        with pytest.raises(OSError, match="the disk has gone"):
+            engine.route(batch)
+    assert engine.route(batch).counts["notifications"] == 1
+    assert engine.route(batch).counts["refused"] == 1
+    assert delivered(engine) == [("alice", "1")]
+
+
+def test_an_opening_that_could_not_be_written_leaves_no_trace(
+    spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.subscribe("alice", "TRUE")
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.tables, "append", lambda *arguments, **named: (_ for _ in ()).throw(OSError("full")))
+        with pytest.raises(OSError, match="full"):
+            engine.route(quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0)), key="k1")
+    second = engine.route(quotes(spark, ("2", "NYSE", 1, "x", 1.0, 1.0)), key="k2")
+    first = engine.route(quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0)), key="k1")
+    assert (second.ordinal, first.ordinal, first.retry) == (1, 2, False)
+    assert delivered(engine) == [("alice", "1"), ("alice", "2")]
+
+
+def test_rows_with_fewer_or_wider_columns_keep_the_source_whole(spark: SparkSession, engine: Engine) -> None:
+    engine.subscribe("alice", "price > 0 AND change IS NULL")
+    engine.route(quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0)))
+    narrow = spark.createDataFrame(
+        [("2", "NYSE", "2026-01-05", 5), ("1", "NYSE", "2026-01-05T10:00:01Z", 5)],
+        "id string, exchange string, at string, price int",
+    )
+    assert engine.route(narrow).counts["notifications"] == 1
+    assert {"symbol", "change", "price"} <= set(engine.notifications("alice", source="quotes").columns)
+    same = quotes(spark, ("3", "NYSE", 1, "x", 1.0, None))
+    engine.route(same.drop("change"))
+    engine.route(same.withColumn("later", F.lit(None).cast("string")))
+    assert ("duplicate", "3") in letters(engine)
+
+
 def test_sequence_follows_time_then_order_column_then_id(
     spark: SparkSession, make_engine: Callable[..., Engine]
 ) -> None:
@@ -188,15 +239,12 @@ def test_sequence_follows_time_then_order_column_then_id(
     ]
 
 
-def test_ranks_do_not_depend_on_the_partitioning(
-    spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranks_do_not_depend_on_the_partitioning(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
     engine = make_engine(duplicates={"horizon": "0 days"})
     engine.subscribe("alice", "TRUE")
     batch = quotes(spark, *[(f"{n * 7919 % 1000:03d}", "NYSE", n % 60, "x", 1.0, 1.0) for n in range(1000)])
     ranks = []
     for partitions in (1, 7):
-        monkeypatch.setattr(engine.spark.conf, "get", engine.spark.conf.get)
         before = spark.conf.get("spark.sql.shuffle.partitions")
         spark.conf.set("spark.sql.shuffle.partitions", str(partitions))
         try:

@@ -80,10 +80,11 @@ def test_one_wrong_value_does_not_decide_the_type_of_a_column(
 ) -> None:
     engine = make_engine()
     engine.subscribe("alice", "price > 10 AND open AND volume = 5")
-    good = [quote(str(n), price=n + 0.5, open=True, volume=5, note=None) for n in range(20)]
-    lines(tmp_path / "feed" / "1.json", *good, quote("x", price="n/a", open="yes", volume="?"))
+    engine.subscribe("bob", "venue.country = 'US'")
+    good = [quote(str(n), price=n + 0.5, open=True, volume=5, note=None, venue={"country": "US"}) for n in range(20)]
+    lines(tmp_path / "feed" / "1.json", *good, quote("x", price="n/a", open="yes", volume="?", venue="n/a"))
     (report,) = drain(engine)
-    assert report.counts["refused"] == 1 and len(got(engine, "alice")) == 10
+    assert report.counts["refused"] == 1 and len(got(engine, "alice")) == 10 and len(got(engine, "bob")) == 20
 
 
 def test_names_that_differ_in_case_or_look_like_ours(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
@@ -139,9 +140,28 @@ def test_a_first_file_of_rubbish_does_not_stop_the_stream(make_engine: Callable[
     lines(tmp_path / "feed" / "1.json", "{rubbish", "more of it")
     (first,) = drain(engine)
     assert first.counts["refused"] == 2
-    lines(tmp_path / "feed" / "2.json", quote("1", **{"_corrupt_record": "x", "__sluice_unreadable": "y"}))
+    lines(
+        tmp_path / "feed" / "2.json",
+        "  " + json.dumps(quote("0")) + " \t",
+        " \t",
+        quote("1", **{"_corrupt_record": "x", "__sluice_unreadable": "y"}),
+    )
     drain(engine)
-    assert got(engine, "alice") == ["1"]
+    assert got(engine, "alice") == ["0", "1"]
+
+
+def test_a_time_that_is_no_time_refuses_its_row_alone(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
+    engine = make_engine()
+    engine.subscribe("alice", "TRUE")
+    lines(
+        tmp_path / "feed" / "1.json",
+        {**quote("1"), "at": 1767607200.5},
+        {**quote("2"), "at": 1e300},
+        '{"id": "3", "exchange": "X", "at": NaN}',
+    )
+    drain(engine)
+    assert "1" in got(engine, "alice")
+    assert engine.tables.read("dead_letters").where("event_id = '3'").first()["reason"] == "missing_time"
 
 
 def test_csv_files_that_are_empty_or_have_odd_headers(make_engine: Callable[..., Engine], tmp_path: Path) -> None:
