@@ -14,32 +14,9 @@ import pytest
 
 from routing.filters import attributes, matches, parse
 
-NUMBERS = [
-    None,
-    float("nan"),
-    "a",
-    True,
-    -1,
-    0,
-    1,
-    2,
-    2.5,
-    3,
-    3.5,
-    4,
-    5,
-    9,
-    10,
-    20,
-    21,
-    30,
-    799,
-    800,
-    801,
-    1999,
-    2000,
-    2001,
-    9000,
+NUMBERS: list[object] = [
+    *(None, float("nan"), "a", True, -1, 0, 1, 1.5, 2, 2.5, 3, 3.5, 4, 5, 9, 10, 20, 21, 30),
+    *(799, 800, 801, 1999, 2000, 2001, 9000),
 ]
 TEXTS = [None, "", "a", "a\x00", "ab", "Engine", "Gear", "UA", "LH", "DEN", 1, date(2026, 1, 31)]
 POOLS = {"part_failure": TEXTS, "airline": TEXTS, "dest": TEXTS, "s": TEXTS}
