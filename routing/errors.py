@@ -7,8 +7,7 @@
     │   └── FilterTooLarge     … or is larger than the limits allow
     ├── SubscriptionError      a subscription that cannot be stored
     ├── SourceError            a source that cannot be read
-    ├── Cancelled              a batch that was not begun, because its stream is stopping
-    └── LedgerError            the ledger and the tables disagree
+    └── Cancelled              a batch that was not begun, because its stream is stopping
 
 An error says what is wrong, where, and what to do next. Rows never raise: a bad event goes to `dead_letters`, a bad
 control row to `rejections`.
@@ -58,10 +57,6 @@ class SourceError(RoutingError):
 
 class Cancelled(RoutingError):
     """A batch that was not begun, because its stream is stopping."""
-
-
-class LedgerError(RoutingError):
-    """The ledger and the tables disagree."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
