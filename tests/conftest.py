@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pyspark.sql import SparkSession
 
 import routing
@@ -17,6 +18,10 @@ from routing.engine import Engine
 from routing.session import session
 
 _numbers = count(1)
+
+# A test must not fail because the machine is busy.
+settings.register_profile("sluice", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("sluice")
 
 
 @pytest.fixture(scope="session")
