@@ -355,7 +355,7 @@ def test_only_referenced_columns_reach_python(spark: SparkSession, engine: Engin
 def test_layouts_and_payloads_read_the_same(
     spark: SparkSession, make_engine: Callable[..., Engine], layout: str, payload: str
 ) -> None:
-    engine = make_engine(notifications={"layout": layout, "payload": payload, "buckets": 4})
+    engine = make_engine(notifications={"layout": layout, "payload": payload})
     for name in ("alice", "bob", "Bob", "a/b=c", "é 😀", "x" * 500, "it's", "`", "..", "NULL"):
         engine.subscribe(name, "TRUE")
     engine.route(quotes(spark, ("1", "NYSE", 1, "DIS", 1.5, None), ("2", "NYSE", 2, "IBM", 2.5, None)))

@@ -66,6 +66,11 @@ def test_a_changed_layout_is_refused(make_engine: Callable[..., Engine]) -> None
         make_engine(reopen=True, notifications={"layout": "bucket"})
 
 
+def test_a_changed_number_of_buckets_is_refused(make_engine: Callable[..., Engine]) -> None:
+    with pytest.raises(SetupError, match="lie in 32 buckets"):
+        make_engine(notifications={"layout": "bucket", "buckets": 4})
+
+
 def test_locks_are_held_and_released(engine: Engine) -> None:
     import fcntl
 
