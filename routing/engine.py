@@ -30,7 +30,7 @@ from routing.model import Opening, Report
 from routing.rejections import Rejections
 from routing.session import session
 from routing.sink import write
-from routing.snapshot import Control, Programs, Snapshot, unknown_attributes
+from routing.snapshot import Active, Control, Programs, Snapshot, unknown_attributes
 from routing.sources import Decoder, Rows
 from routing.tables import Tables
 from schemas.delivery import ADMITTED_AT, BATCH, BUCKET, CONSUMER, CONTENT_HASH, EVENT_ID, KEY_HASH, PUBLISHER, SEQUENCE
@@ -171,7 +171,7 @@ class Engine:
     def _snapshot(self, opening: Opening) -> Snapshot:
         active = self._control.active(opening.control, opening.clock)
         schema = StructType.fromJson(json.loads(opening.schema))
-        self._report_problems(opening)
+        self._report_problems(active, opening.clock)
         return Snapshot(
             opening, self._source(opening.source), schema, self.config, active, self._programs, self._journal(opening)
         )
@@ -189,10 +189,10 @@ class Engine:
         recent = F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon)
         return self.tables.read("events").where(theirs & recent).select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
 
-    def _report_problems(self, opening: Opening) -> None:
+    def _report_problems(self, active: Active, clock: datetime) -> None:
         """Bring `rejections` up to date, if subscriptions or sources have changed."""
         schemas = self.schemas()
-        state = (self._control._active.key, tuple(sorted(self.ledger.schemas.items())))
+        state = (active.key, tuple(sorted(self.ledger.schemas.items())))
         if state == self._reported:
             return
         hidden = [
@@ -202,8 +202,8 @@ class Engine:
         ]
         known = set[str]().union(*(views.attribute_names([schema]) - without for schema, without in hidden))
         anything = [name for schema, _ in hidden for name in variant_columns(schema, F.lit(None))]
-        warnings = unknown_attributes(self._control._active.subscriptions, known, anything)
-        self._rejections.report([*self._control.problems, *warnings], opening.clock)
+        warnings = unknown_attributes(active.subscriptions, known, anything)
+        self._rejections.report([*self._control.problems, *warnings], clock)
         self._reported = state
 
     def _source(self, name: str) -> Source:

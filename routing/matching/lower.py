@@ -186,7 +186,7 @@ def regex(pattern: str) -> str:
     expression = rf"(?s)\A{''.join(pieces)}\z"
     try:
         pc.match_substring_regex(pa.array([""]), pattern=expression)
-    except pa.ArrowInvalid as error:  # found here, so that it never stops a batch
+    except pa.ArrowInvalid as error:  # the default limit on a filter's text is far below what RE2 refuses
         raise FilterTooLarge(f"the LIKE pattern is too complex: {error}", column=1, hint="use a shorter one") from error
     return expression
 
