@@ -74,6 +74,7 @@ DOMAIN = {
     Kind.TIMESTAMP: (TIMESTAMP, STRING),
     Kind.STRING: (STRING, END),
 }
+_KINDS = {kind: (_AROUND[kind], *DOMAIN[kind]) for kind in Kind}
 
 
 def string_cut(text: str) -> Cut:
@@ -89,10 +90,10 @@ def compared(operator: Operator, literal: Literal) -> Spans:
     >>> compared(Operator.LT, Literal(Kind.STRING, ""))
     ()
     """
-    before, after = _AROUND[literal.kind](literal.value)
+    around, start, end = _KINDS[literal.kind]
+    before, after = around(literal.value)
     if operator is Operator.EQ:
         return before, after
-    start, end = DOMAIN[literal.kind]
     if operator is Operator.LT:
         return (start, before) if start < before else ()
     if operator is Operator.LE:
@@ -198,6 +199,24 @@ def within(a: Spans, b: Spans) -> bool:
 def contains(a: Spans, cut: Cut) -> bool:
     """Whether what comes right after the cut is in a."""
     return bool(bisect_right(a, cut) & 1)
+
+
+def is_point(a: Spans) -> bool:
+    """Whether the set is a single value of some kind.
+
+    >>> is_point(among([Literal(Kind.NUMBER, 2)])), is_point(prefixed("a"))
+    (True, False)
+    """
+    if len(a) != 2:
+        return False
+    low, high = a
+    if len(high) == 3:
+        return low == (*high[:2], 0)
+    if len(high) == 1:
+        return low == TRUE_AT
+    if isinstance(high[1], str):
+        return high[1] == (low[1] if len(low) > 1 else "") + "\0"
+    return high == TRUE_AT or low == (high[0], high[1] - 1)
 
 
 def pairs(a: Spans) -> Iterable[tuple[Cut, Cut]]:

@@ -15,8 +15,10 @@ from random import Random
 
 from routing.filters import line
 from routing.filters.ast import Filter
+from routing.filters.forest import Forest
+from routing.filters.hull import hull, tightest_box
 from routing.filters.line import Cut, Spans
-from routing.filters.normal import LARGEST, boxes, fewest, size_of
+from routing.filters.normal import LARGEST, boxes, in_order, joined_boxes, size_of
 from routing.filters.parse import parse
 from routing.filters.region import NOTHING, Box, Region, region, union
 from routing.filters.relation import Given, as_region, region_covers
@@ -54,11 +56,18 @@ def merge(filters: Iterable[Given], *, intervals: int | None = None, budget: int
     parts = [part for part in map(as_region, filters) if part is not NOTHING and any_event(part, budget) is not False]
     if not parts:
         return Merge(spelled([]), True, 0.0)
-    merged = _hull([_tightest_box(part) for part in parts])
+    merged = hull([tightest_box(part) for part in parts])
     if intervals is not None:
         merged = {name: _coarse(values, intervals) for name, values in merged.items()}
-    perfect = region_covers(union(parts), Region(merged), budget) is True
+    perfect = region_covers(_together(parts), Region(merged), budget) is True
     return Merge(spelled_box(merged), perfect, 0.0 if perfect else _added(merged, parts))
+
+
+def _together(parts: list[Region]) -> Region:
+    """The union of the parts, in as few alternatives as joining gives."""
+    small = [box for part in parts if size_of(part) <= LARGEST for box in boxes(part)]
+    large = [part for part in parts if size_of(part) > LARGEST]
+    return union([*map(Region, joined_boxes(small)), *large])
 
 
 def merge_perfectly(filters: Iterable[str | Filter]) -> tuple[Filter, ...]:
@@ -76,40 +85,18 @@ def merge_perfectly(filters: Iterable[str | Filter]) -> tuple[Filter, ...]:
             small += boxes(part)
         else:
             large.append(tree)
-    return *map(spelled_box, fewest(small)), *large
+    return *map(spelled_box, _fewest(small)), *large
 
 
-def _tightest_box(part: Region) -> Box:
-    """The tightest box around a region; where its conjunctions are too many, one that is found without them."""
-    if size_of(part) > LARGEST:
-        return _loose_box(part)
-    inhabited = (box for box in boxes(part) if all(values.any().found is not False for values in box.values()))
-    return _hull(list(inhabited))
-
-
-def _loose_box(part: Region) -> Box:
-    box = dict(part.box)
-    for clause in part.clauses:
-        for name, values in _hull([_loose_box(alternative) for alternative in clause]).items():
-            box[name] = box.get(name, EVERY_VALUE) & values
-    return box
-
-
-def _hull(some: Sequence[Box]) -> Box:
-    """The box around boxes: the union of values of each attribute that all of them constrain."""
-    if not some:
-        return {}
-    common = set(some[0]).intersection(*some)
-    hull = {name: _union([box[name] for box in some]) for name in sorted(common)}
-    return {name: values for name, values in hull.items() if values != EVERY_VALUE}
-
-
-def _union(some: list[Values]) -> Values:
-    """All values of all; a text test stays if every part asks it."""
-    spans = line.joined(pair for values in some for pair in line.pairs(values.spans))
-    required = frozenset.intersection(*(values.required for values in some))
-    refused = frozenset.intersection(*(values.refused for values in some))
-    return Values(spans, required, refused)
+def _fewest(some: list[Box]) -> list[Box]:
+    """Joined and without those inside others, again and again, until that changes nothing."""
+    while True:
+        joined = joined_boxes(some)
+        forest = Forest(enumerate(map(Region, joined)))
+        left = [joined[at] for at in forest.roots()]
+        if len(left) == len(some):
+            return in_order(left)
+        some = left
 
 
 def _coarse(values: Values, intervals: int) -> Values:

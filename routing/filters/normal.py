@@ -7,7 +7,7 @@ have to be written out on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from math import prod
 
 from routing.errors import FilterTooLarge
@@ -15,7 +15,7 @@ from routing.filters import line
 from routing.filters.ast import Filter
 from routing.filters.parse import parse
 from routing.filters.printer import to_sql
-from routing.filters.region import NOTHING, Box, Region, narrow, region
+from routing.filters.region import NOTHING, Box, Region, box_inhabited, narrow, region
 from routing.filters.spell import spelled, spelled_box
 from routing.filters.values import EVERY_VALUE, Values
 
@@ -80,19 +80,29 @@ def _both(some: list[Box], others: list[Box]) -> Iterator[Box]:
                 yield box
 
 
-def fewest(found: Iterable[Box]) -> list[Box]:
-    """The same union: without empty boxes and those within another, and with those joined that differ in one attribute.
-
-    Spans on either side of an attribute are joined exactly, so this changes no event's fate.
-    """
-    left = [box for box in found if all(values.any().found is not False for values in box.values())]
+def fewest(found: list[Box]) -> list[Box]:
+    """The same union: without empty boxes and those within another, with those joined that differ in one attribute."""
+    left = [box for box in found if box_inhabited(box) is not False]
     while True:
         before = len(left)
-        for name in sorted({name for box in left for name in box}):
-            left = _joined_in(name, left)
-        left = _outermost(left)
+        left = _outermost(joined_boxes(left))
         if len(left) == before:
-            return sorted(left, key=lambda box: to_sql(spelled_box(box)))
+            return in_order(left)
+
+
+def in_order(some: list[Box]) -> list[Box]:
+    """The boxes as their texts sort."""
+    return sorted(some, key=lambda box: to_sql(spelled_box(box)))
+
+
+def joined_boxes(some: list[Box]) -> list[Box]:
+    """Boxes that differ in one attribute only are joined, which changes no event's fate; as often as it can be done."""
+    while True:
+        before = len(some)
+        for name in sorted({name for box in some for name in box}):
+            some = _joined_in(name, some)
+        if len(some) == before:
+            return some
 
 
 def _joined_in(name: str, some: list[Box]) -> list[Box]:

@@ -50,9 +50,12 @@ def region(filter: Filter) -> Region:
 
 def _region(filter: Filter, positive: bool) -> Region:
     """The events for which the filter is true or, if not positive, false: De Morgan holds in three-valued logic."""
-    if isinstance(filter, And | Or):
+    if isinstance(filter, And):
         parts = [_region(part, positive) for part in filter.parts]
-        return intersection(parts) if isinstance(filter, And) is positive else union(parts)
+        return intersection(parts) if positive else union(parts)
+    if isinstance(filter, Or):
+        parts = [_region(part, positive) for part in filter.parts]
+        return union(parts) if positive else intersection(parts)
     if isinstance(filter, Not):
         return _region(filter.part, not positive)
     if isinstance(filter, Constant):
@@ -120,6 +123,12 @@ def narrow(box: dict[str, Values], other: Box) -> bool:
         if not both.spans:
             return False
     return True
+
+
+def box_inhabited(box: Box) -> bool | None:
+    """Whether each attribute has a value to take."""
+    answers = [values.any().found for values in box.values()]
+    return False if False in answers else None if None in answers else True
 
 
 def union(parts: Iterable[Region]) -> Region:

@@ -12,9 +12,9 @@ from typing import TypeAlias
 from routing.filters.ast import Filter
 from routing.filters.line import within
 from routing.filters.parse import parse
-from routing.filters.region import NOTHING, Region, complement, intersection, region
+from routing.filters.region import NOTHING, Box, Region, box_inhabited, complement, intersection, region
 from routing.filters.search import BUDGET, any_event
-from routing.filters.values import EVERY_VALUE
+from routing.filters.values import EVERY_VALUE, Values
 
 Given: TypeAlias = str | Filter | Region
 
@@ -111,30 +111,38 @@ def region_covers(f: Region, g: Region, budget: int = BUDGET) -> bool | None:
     """Whether the region f holds every event of g."""
     if g is NOTHING:
         return True
-    plain = _box_covers(f, g)
-    if plain is not None:
-        return plain
+    if not f.clauses and not g.clauses:
+        return _box_covers(f.box, g.box)
     outside = any_event(intersection((g, complement(f))), budget)
     return None if outside is None else not outside
 
 
-def _box_covers(f: Region, g: Region) -> bool | None:
-    """The answer where comparing attribute by attribute gives it: for conjunctions without text tests."""
-    if f.clauses:
-        return None
-    sure = not g.clauses
-    outside = False
-    for name, inside in f.box.items():
-        mine = g.box.get(name, EVERY_VALUE)
-        if inside.required or inside.refused:
-            if mine != inside:
-                return None
-        elif not within(mine.spans, inside.spans):
+def _box_covers(f: Box, g: Box) -> bool | None:
+    """The same of conjunctions, attribute by attribute: an event of g is outside f if one of its values is."""
+    outside: bool | None = False
+    for name, inside in f.items():
+        here = _sticks_out(g.get(name, EVERY_VALUE), inside)
+        if here:
             outside = True
-        sure = sure and mine.plain
-    if not outside:
+            break
+        if here is None:
+            outside = None
+    if outside is False:
         return True
-    return False if sure and all(values.plain for values in g.box.values()) else None
+    inhabited = box_inhabited(g)
+    if inhabited is False:
+        return True
+    return False if outside and inhabited else None
+
+
+def _sticks_out(mine: Values, inside: Values) -> bool | None:
+    """Whether mine has a value that inside has not."""
+    if inside.required <= mine.required and inside.refused <= mine.refused and within(mine.spans, inside.spans):
+        return False
+    if mine.plain and inside.plain:
+        return True
+    answers = [(mine & part).any().found for part in inside.complement()]
+    return True if True in answers else None if None in answers else False
 
 
 def as_region(filter: Given) -> Region:

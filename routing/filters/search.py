@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from routing.filters import line
-from routing.filters.region import Region, narrow
+from routing.filters.region import Region, box_inhabited, narrow
 from routing.filters.values import Values
 
 BUDGET = 50_000
@@ -32,6 +32,8 @@ def any_event(whole: Region, budget: int = BUDGET) -> bool | None:
     >>> any_event(region(parse("(x = 1 OR y = 1) AND x = 2")), budget=1) is None
     True
     """
+    if not whole.clauses:
+        return box_inhabited(whole.box)
     straight = _Search(budget // 5, look_ahead=False).run(whole)
     return _Search(budget - budget // 5, look_ahead=True).run(whole) if straight is None else straight
 

@@ -13,6 +13,7 @@ from routing.filters.line import Spans
 from routing.filters.words import Answer, Pattern, Patterns, some_word
 
 NO_TESTS: Patterns = frozenset()
+_PLAIN = (NO_TESTS, NO_TESTS)
 _ONE_STEP = Answer(True, 1)
 _EMPTY = Answer(False, 1)
 
@@ -27,11 +28,11 @@ class Values(NamedTuple):
     @property
     def plain(self) -> bool:
         """Whether the spans say it all."""
-        return not self.required and not self.refused
+        return self[1:] == _PLAIN
 
     def __and__(self, other: Values) -> Values:
         spans = line.intersection(self.spans, other.spans)
-        if self.plain and other.plain:
+        if self[1:] == _PLAIN == other[1:]:
             return Values(spans)
         return Values(spans, self.required | other.required, self.refused | other.refused)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from routing.filters.ast import Text
 from routing.filters.like import Wildcard, compile_like
-from routing.filters.line import Cut, Spans, contains, pairs, string_cut
+from routing.filters.line import Cut, Spans, contains, is_point, pairs, string_cut
 
 LARGEST = 20_000
 
@@ -66,7 +66,7 @@ def some_word(spans: Spans, required: Patterns, refused: Patterns) -> Answer:
             return Answer(True, steps)
     found: bool | None = False
     for low, high in pairs(spans):
-        if _is_point(low, high):  # a guess already
+        if is_point((low, high)):  # a guess already
             continue
         answer = _Search(low, high, required, refused).run(LARGEST - steps)
         steps += answer.steps
@@ -104,13 +104,9 @@ def _guesses(spans: Spans, required: Patterns) -> Iterator[str]:
     for low, high in pairs(spans):
         least = low[1] if len(low) > 1 else ""
         yield least
-        if not _is_point(low, high) and required:
+        if not is_point((low, high)) and required:
             yield least + tail
             yield least + between
-
-
-def _is_point(low: Cut, high: Cut) -> bool:
-    return len(high) > 1 and high[1] == (low[1] if len(low) > 1 else "") + "\0"
 
 
 class _Machine:
