@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults check format bench doctor lock wheel clean
+.PHONY: help setup demo test test-faults check format bench bench-filters doctor lock wheel clean
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## virtual environment, pinned packages, Java if there is none, Spark's jars
 
@@ -34,6 +34,9 @@ format: $(READY)  ## format the code
 
 bench: $(READY)  ## the pipeline at 1,000 subscriptions against an identity copy
 	@$(BIN)/python -m benchmarks.pipeline
+
+bench-filters: $(READY)  ## comparing filters, and the forest of 100,000
+	@$(BIN)/python -m benchmarks.filters
 
 doctor: $(READY)  ## what is here and what is missing
 	@$(BIN)/sluice doctor

@@ -73,6 +73,10 @@ class Forest(Generic[Key]):
         """The filters right below."""
         return [] if key in self._empty else list(map(self._key, self._children[self._places[key]]))
 
+    def region(self, key: Key) -> Region:
+        """The events that the member matches."""
+        return self._empty[key] if key in self._empty else self._regions[self._places[key]]
+
     def add(self, key: Key, filter: Given) -> None:
         """Put the filter under one that covers it, and those beside it that it covers under it."""
         if key in self:

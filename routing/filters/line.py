@@ -189,9 +189,9 @@ def within(a: Spans, b: Spans) -> bool:
     >>> within(among([Literal(Kind.NUMBER, 2)]), compared(Operator.LE, Literal(Kind.NUMBER, 2)))
     True
     """
-    for low, high in pairs(a):
-        at = bisect_right(b, low)
-        if not at & 1 or high > b[at]:
+    for place in range(0, len(a), 2):
+        at = bisect_right(b, a[place])
+        if not at & 1 or a[place + 1] > b[at]:
             return False
     return True
 

@@ -51,16 +51,32 @@ def region(filter: Filter) -> Region:
 def _region(filter: Filter, positive: bool) -> Region:
     """The events for which the filter is true or, if not positive, false: De Morgan holds in three-valued logic."""
     if isinstance(filter, And):
-        parts = [_region(part, positive) for part in filter.parts]
-        return intersection(parts) if positive else union(parts)
+        return _all(filter.parts, positive) if positive else union(_region(part, positive) for part in filter.parts)
     if isinstance(filter, Or):
-        parts = [_region(part, positive) for part in filter.parts]
-        return union(parts) if positive else intersection(parts)
+        return union(_region(part, positive) for part in filter.parts) if positive else _all(filter.parts, positive)
     if isinstance(filter, Not):
         return _region(filter.part, not positive)
     if isinstance(filter, Constant):
         return EVERYTHING if filter.value is positive else NOTHING
     return leaf(filter.attribute, _VALUES[type(filter)](filter, positive))
+
+
+def _all(parts: tuple[Filter, ...], positive: bool) -> Region:
+    """The intersection of the parts' regions. Leaves, which most parts are, narrow the box without a detour."""
+    box: dict[str, Values] = {}
+    others: list[Region] = []
+    for part in parts:
+        values = _VALUES.get(type(part))
+        if values is None:
+            others.append(_region(part, positive))
+            continue
+        name = part.attribute  # type: ignore[union-attr]
+        more = values(part, positive)
+        before = box.get(name)
+        box[name] = both = more if before is None else before & more
+        if not both.spans:
+            return NOTHING
+    return intersection([Region(box), *others]) if others else Region(box)
 
 
 def _compared(filter: Comparison, positive: bool) -> Values:

@@ -137,9 +137,10 @@ def _box_covers(f: Box, g: Box) -> bool | None:
 
 def _sticks_out(mine: Values, inside: Values) -> bool | None:
     """Whether mine has a value that inside has not."""
-    if inside.required <= mine.required and inside.refused <= mine.refused and within(mine.spans, inside.spans):
-        return False
-    if mine.plain and inside.plain:
+    if within(mine.spans, inside.spans):
+        if inside.required <= mine.required and inside.refused <= mine.refused:
+            return False
+    elif mine.plain:
         return True
     answers = [(mine & part).any().found for part in inside.complement()]
     return True if True in answers else None if None in answers else False
