@@ -108,9 +108,9 @@ def joined_boxes(some: list[Box]) -> list[Box]:
 def _joined_in(name: str, some: list[Box]) -> list[Box]:
     """The boxes that are equal but for this attribute become one, with the union of its values."""
     together: dict[object, list[Box]] = {}
-    for box in some:
+    for at, box in enumerate(some):
         mine = box.get(name)
-        alike: object = id(box) if mine is None or not mine.plain else frozenset(box.items() - {(name, mine)})
+        alike: object = at if mine is None or not mine.plain else frozenset(box.items() - {(name, mine)})
         together.setdefault(alike, []).append(box)
     return [_join(name, alike) if len(alike) > 1 else alike[0] for alike in together.values()]
 
