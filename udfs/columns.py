@@ -1,9 +1,9 @@
-"""An Arrow column as the kernel sees it: plain numbers of one native domain, and which rows hold a comparable value.
+"""An Arrow column as the kernel sees it: plain numbers of one native domain, or bytes, and which rows hold a value.
 
 Law: a slot is one way to read an attribute's values, and reading keeps order and equality exactly: integers stay 64
 bit, decimals become their unscaled integers, booleans 0 and 1, dates days, timestamps ticks of the column's own unit,
-strings codes into the program's vocabulary (and their distinct values for the tests that look inside). Nothing is
-rounded. Rows that are null, or NaN, are not comparable, whatever their slot holds there.
+strings their UTF-8 bytes. Nothing is rounded, and buffers are read in place where Arrow's layout allows it. What stands
+in the place of a null is arbitrary.
 
 An any-typed attribute (a field of a VARIANT) is a struct with one child per type: one attribute, several slots.
 """
@@ -31,6 +31,7 @@ _ANY_CHILDREN = ("integer", "double", "decimal", "string", "boolean", "date", "t
 _ANY_DECIMAL = pa.decimal256(76, 38)  # holds every VARIANT decimal (38 digits, scale 0 to 38) exactly
 _TICKS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _DAY_MS = 86_400_000
+_ALL = np.empty(0, np.bool_)
 _NARROW = 18  # digits of a decimal whose unscaled value always fits 64 bits
 
 
@@ -45,7 +46,6 @@ class Domain(Enum):
     DATE = "date"
     TIMESTAMP = "timestamp"
     TEXT = "text"
-    PRESENCE = "presence"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Slot:
     """One way to read the column at position `column` of a program.
 
     A constant v meets the slot's numbers as v·10^scale. `words` is the number of 64-bit words of one of them. `child`
-    names the alternative of an any-typed column; `*` stands for all of them together.
+    names the alternative of an any-typed column.
     """
 
     column: int
@@ -64,18 +64,24 @@ class Slot:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """The rows of one slot. `comparable` is None where every row is.
+class Numbers:
+    """The rows of a slot of numbers; `valid` is empty where every row is.
 
-    `values` holds a number per row, except for wide decimals: there it holds a row of numbers per word, the most
-    significant first, all unsigned. For text it holds vocabulary codes, -1 for a string that no filter names;
-    `distinct` are the strings themselves, and `codes` tells which of them each row has (one past the last for null).
+    `values` are int64 or float64, except for wide decimals: there it holds a row of numbers per word, the most
+    significant first, all unsigned.
     """
 
     values: NDArray[Any]
-    comparable: Bools | None
-    distinct: pa.Array | None = None
-    codes: NDArray[np.intp] | None = None
+    valid: Bools
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The rows of a slot of strings: row r has the bytes from `starts[r]` to `starts[r + 1]`."""
+
+    data: NDArray[np.uint8]
+    starts: NDArray[np.int64]
+    valid: Bools
 
 
 def slots(position: int, field: pa.Field) -> tuple[Slot, ...]:
@@ -97,24 +103,34 @@ def slots(position: int, field: pa.Field) -> tuple[Slot, ...]:
     )
 
 
-def presence(position: int, field: pa.Field) -> Slot:
-    """The slot that only tells null from not null."""
-    return Slot(position, "*" if is_any(field) else "", Domain.PRESENCE)
-
-
 def is_any(field: pa.Field) -> bool:
     """Is the field an any-typed attribute?"""
     return pa.types.is_struct(field.type) and (field.metadata or {}).get(b"sluice") == ANY[b"sluice"]
 
 
-def read(array: pa.Array, slot: Slot, vocabulary: pa.Array) -> Column:
+def present(array: pa.Array, children: bool) -> Bools:
+    """The rows that are not null; of an any-typed column, those with a child that is not.
+
+    >>> present(pa.array([1, None]), False)
+    array([ True, False])
+    """
+    if not children:
+        found: Bools = pc.is_valid(_bare(array)).to_numpy(zero_copy_only=False)
+        return found
+    if not pa.types.is_struct(array.type):
+        raise TypeError(f"expected an any-typed column, found {array.type}")
+    found = np.zeros(len(array), np.bool_)
+    for child in array.flatten():
+        found |= pc.is_valid(_bare(child)).to_numpy(zero_copy_only=False)
+    return found
+
+
+def read(array: pa.Array, slot: Slot) -> Numbers | Texts:
     """The array through the slot. Raises TypeError if it is not of the type that the slot was made for.
 
-    >>> read(pa.array([True, None]), Slot(0, "", Domain.BOOLEAN), pa.array([], pa.string()))
-    Column(values=array([1, 0]), comparable=array([ True, False]), distinct=None, codes=None)
+    >>> read(pa.array([True, None]), Slot(0, "", Domain.BOOLEAN))
+    Numbers(values=array([1, 0]), valid=array([ True, False]))
     """
-    if slot.domain is Domain.PRESENCE:
-        return _read_presence(array, slot)
     if slot.child:
         array = _child(array, slot.child)
     array = _bare(array)
@@ -122,14 +138,16 @@ def read(array: pa.Array, slot: Slot, vocabulary: pa.Array) -> Column:
         array = array.cast(pa.string()).cast(_ANY_DECIMAL)
     if _slot(slot.column, slot.child, array.type) != slot:
         raise TypeError(f"expected a column of {slot.domain.value} values (scale {slot.scale}), found {array.type}")
+    valid = frozen(pc.is_valid(array).to_numpy(zero_copy_only=False) if array.null_count else _ALL)
     if slot.domain is Domain.TEXT:
-        return _read_text(array, vocabulary)
-    if slot.domain is Domain.DOUBLE:
-        numbers = array.cast(pa.float64()).to_numpy(zero_copy_only=False)  # null becomes NaN
-        ordered = ~np.isnan(numbers)
-        return Column(numbers, None if ordered.all() else ordered)
-    valid = None if array.null_count == 0 else pc.is_valid(array).to_numpy(zero_copy_only=False)
-    return Column(_numbers(array, slot), valid)
+        return _texts(array, valid)
+    return Numbers(frozen(_numbers(array, slot)), valid)
+
+
+def frozen(array: NDArray[Any]) -> NDArray[Any]:
+    """The array, read-only: so is one from Arrow or a file, and machine code is made for one sort, not for both."""
+    array.flags.writeable = False
+    return array
 
 
 def _slot(position: int, child: str, type: pa.DataType) -> Slot | None:
@@ -192,42 +210,40 @@ def _child(array: pa.Array, name: str) -> pa.Array:
     return array.flatten()[position]  # `field` would ignore the struct's own nulls and its offset
 
 
-def _read_presence(array: pa.Array, slot: Slot) -> Column:
-    if slot.child:
-        if not pa.types.is_struct(array.type):
-            raise TypeError(f"expected an any-typed column, found {array.type}")
-        present = np.zeros(len(array), np.bool_)
-        for child in array.flatten():
-            present |= pc.is_valid(_bare(child)).to_numpy(zero_copy_only=False)
-    else:
-        present = pc.is_valid(_bare(array)).to_numpy(zero_copy_only=False)
-    return Column(present, present)
-
-
-def _read_text(array: pa.Array, vocabulary: pa.Array) -> Column:
-    """Each distinct string is looked up once; rows gather."""
-    encoded = array.dictionary_encode()
-    distinct = encoded.dictionary.cast(pa.string())
-    if encoded.indices.null_count:
-        codes = encoded.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False).astype(np.intp)
-        valid = codes < len(distinct)
-    else:
-        codes, valid = encoded.indices.to_numpy(zero_copy_only=False).astype(np.intp), None
-    known = np.full(len(distinct) + 1, -1, np.int32)
-    if len(vocabulary):
-        known[:-1] = pc.index_in(distinct, value_set=vocabulary).fill_null(-1).to_numpy(zero_copy_only=False)
-    return Column(known[codes], valid, distinct, codes)
+def _texts(array: pa.Array, valid: Bools) -> Texts:
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    _, starts, data = array.buffers()
+    return Texts(
+        frozen(np.frombuffer(data or b"", np.uint8)),
+        frozen(_raw(starts, width, array.offset, len(array) + 1).astype(np.int64, copy=False)),
+        valid,
+    )
 
 
 def _numbers(array: pa.Array, slot: Slot) -> NDArray[Any]:
-    """The array's integers; what stands in the place of a null is arbitrary."""
+    """The array's numbers, as int64 or float64 or words."""
     if slot.domain is Domain.DECIMAL:
         return _unscaled(array, slot.words)
-    in_milliseconds = pa.types.is_date64(array.type)
-    if slot.domain in (Domain.TIMESTAMP, Domain.DATE, Domain.BOOLEAN):
-        array = array.cast(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
-    numbers: NDArray[Any] = (array.fill_null(0) if array.null_count else array).to_numpy(zero_copy_only=False)
-    return numbers // _DAY_MS if in_milliseconds else numbers
+    if slot.domain is Domain.DOUBLE:
+        array = array.cast(pa.float64())
+        return _raw(array.buffers()[1], np.float64, array.offset, len(array))
+    if slot.domain is Domain.BOOLEAN:
+        array = array.cast(pa.int8())
+    width: Any = np.dtype(f"{'u' if str(array.type).startswith('u') else 'i'}{array.type.bit_width // 8}")
+    numbers = _raw(array.buffers()[1], width, array.offset, len(array))
+    if slot.domain is Domain.UNSIGNED:
+        return (numbers ^ SIGN).view(np.int64)
+    numbers = numbers.astype(np.int64, copy=False)
+    return numbers // _DAY_MS if pa.types.is_date64(array.type) else numbers
+
+
+def _raw(buffer: pa.Buffer | None, type: Any, offset: int, count: int) -> NDArray[Any]:
+    """Numbers straight from a buffer; a column of length 0 may have none."""
+    if buffer is None or count == 0 or buffer.size == 0:
+        return np.zeros(count, type)
+    return np.frombuffer(buffer, type, count, offset * np.dtype(type).itemsize)
 
 
 def _unscaled(array: pa.Array, words: int) -> NDArray[Any]:
@@ -235,8 +251,7 @@ def _unscaled(array: pa.Array, words: int) -> NDArray[Any]:
     if array.type.bit_width < 128:
         array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
     stored = array.type.bit_width // 64
-    end = array.offset + len(array)
-    grid = np.frombuffer(array.buffers()[1], "<u8", count=end * stored).reshape(end, stored)[array.offset :]
+    grid = _raw(array.buffers()[1], np.uint64, array.offset * stored, len(array) * stored).reshape(-1, stored)
     if words == 1:
         return np.ascontiguousarray(grid[:, 0]).view(np.int64)
     most_significant_first = np.ascontiguousarray(grid[:, ::-1].T)

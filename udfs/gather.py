@@ -1,96 +1,176 @@
-"""From (subscription, rows) answers to one list of subscriptions per row.
+"""From events to lists of subscriptions: by event, or by cluster with the matches sorted by event.
 
-Law: within a row the positions ascend, because subscriptions are added in ascending order and every sort here is
-stable. Memory beyond the result itself is bounded: pairs are folded into the compact form every few million.
+Law: within an event the positions ascend and none is there twice, whatever the order in which they were found: each is
+a bit of a map of all subscriptions, read off in order. One event may match all; memory beyond the result is
+bounded by the pairs of one run of events, and a run that has too many stops and says so.
+
+By cluster, the entries of a cluster stay in the processor's cache for all events that meet it. By event, nothing is
+sorted: the better way for a small index or few events.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-import pyarrow as pa
-from numpy.typing import NDArray
 
-MOST_ROWS = 1 << 16  # a row of a run fits 16 bits, which numpy sorts by radix
-_PAIRS = 1 << 22
-_MOST_PAIRS = (1 << 31) - 1  # what the offsets of an Arrow list can count
+from udfs.index import Batch, Index
+from udfs.jit import compiled, trailing_zeros
+from udfs.scan import scan
 
 
-@dataclass(frozen=True, slots=True)
-class Lists:
-    """A list per row, flat: row r has `items[starts[r]:starts[r + 1]]`."""
+@compiled
+def meet(index: Index, batch: Batch, event: int, clusters: Any) -> Any:
+    """Write the clusters that an event meets; returns how many."""
+    count = 0
+    if index.cluster_runs[1] > 0:
+        clusters[0] = 0
+        count = 1
+    tables = index.tables
+    for table in range(len(tables)):
+        code = batch.codes[event, tables[table, 0]]
+        if code >= 0:
+            cluster = index.cells[tables[table, 2] + (code >> tables[table, 1])]
+            if cluster >= 0:
+                clusters[count] = cluster
+                count += 1
+    for slot in range(batch.strings.shape[1]):
+        string = batch.strings[event, slot]
+        if string >= 0:
+            for place in range(batch.held_starts[string], batch.held_starts[string + 1]):
+                cluster = index.token_clusters[batch.held[place]]
+                if cluster >= 0:
+                    clusters[count] = cluster
+                    count += 1
+    return count
 
-    starts: NDArray[np.int64]
-    items: NDArray[np.int32]
+
+@compiled
+def by_event(
+    index: Index, batch: Batch, first: int, clusters: Any, found: Any, bits: Any, summary: Any,
+    lengths: Any, items: Any, total: int,
+) -> Any:  # fmt: skip
+    """Match events from `first` on into `items`; stops before one for which there may be no room."""
+    for event in range(first, len(batch.codes)):
+        count = 0
+        for at in range(meet(index, batch, event, clusters)):
+            count = scan(index, batch, clusters[at], event, found, count)
+        if total + count > len(items):
+            return event, total
+        before = total
+        total = _drain(found, 0, count, bits, summary, items, total)
+        lengths[event] = total - before
+    return len(batch.codes), total
 
 
-class Gather:
-    """Collects the matches of one run of rows.
+@compiled
+def pair(index: Index, batch: Batch, clusters: Any, ends: Any, events: Any) -> Any:
+    """Sort (cluster, event) pairs by cluster: cluster c has `events[ends[c - 1]:ends[c]]`. Returns their number.
 
-    >>> gather = Gather(3)
-    >>> gather.add(0, np.array([0, 2])); gather.add(5, np.array([2]))
-    >>> as_arrow([gather.lists()]).to_pylist()
-    [[0], [], [0, 5]]
+    With `events` too short for them it only counts.
     """
-
-    def __init__(self, rows: int, pairs: int = _PAIRS) -> None:
-        self._rows, self._limit = rows, pairs
-        self._folded: list[Lists] = []
-        self._clear()
-
-    def add(self, subscription: int, rows: NDArray[np.intp]) -> None:
-        """The subscription (never less than the one before) matches these rows, which ascend."""
-        self._subscriptions.append(subscription)
-        self._matches.append(rows.astype(np.uint16))
-        self._pairs += len(rows)
-        if self._pairs >= self._limit:
-            self._fold()
-
-    def lists(self) -> Lists:
-        """All that was added, row by row."""
-        self._fold()
-        return self._folded[0] if len(self._folded) == 1 else _join(self._folded, self._rows)
-
-    def _clear(self) -> None:
-        self._subscriptions: list[int] = []
-        self._matches: list[NDArray[np.uint16]] = []
-        self._pairs = 0
-
-    def _fold(self) -> None:
-        rows = np.concatenate([np.empty(0, np.uint16), *self._matches])
-        lengths = np.fromiter(map(len, self._matches), np.int64, len(self._matches))
-        subscriptions = np.repeat(np.array(self._subscriptions, np.int32), lengths)
-        order = np.argsort(rows, kind="stable")
-        self._folded.append(Lists(_starts(np.bincount(rows, minlength=self._rows)), subscriptions[order]))
-        self._clear()
+    ends[:] = 0
+    pairs = 0
+    for event in range(len(batch.codes)):
+        count = meet(index, batch, event, clusters)
+        pairs += count
+        for at in range(count):
+            ends[clusters[at]] += 1
+    if pairs > len(events):
+        return pairs
+    total = 0
+    for cluster in range(len(ends)):
+        total, ends[cluster] = total + ends[cluster], total
+    for event in range(len(batch.codes)):
+        for at in range(meet(index, batch, event, clusters)):
+            cluster = clusters[at]
+            events[ends[cluster]] = event
+            ends[cluster] += 1
+    return pairs
 
 
-def as_arrow(runs: list[Lists]) -> pa.ListArray:
-    """The runs, one after the other, as one Arrow array of int32 lists."""
-    starts = _starts(np.concatenate([np.empty(0, np.int64), *(np.diff(run.starts) for run in runs)]))
-    if starts[-1] > _MOST_PAIRS:
-        raise OverflowError(
-            f"{starts[-1]:,} matches in one batch are more than a list array holds: use smaller batches"
-        )
-    items = np.concatenate([np.empty(0, np.int32), *(run.items for run in runs)])
-    return pa.ListArray.from_arrays(pa.array(starts.astype(np.int32)), pa.array(items))
+@compiled
+def by_cluster(
+    index: Index,
+    batch: Batch,
+    ends: Any,
+    events: Any,
+    at: int,
+    place: int,
+    found: Any,
+    owners: Any,
+    counts: Any,
+    total: int,
+) -> Any:
+    """Match cluster by cluster from `at` and its pair `place` on; stops where `found` may have no room."""
+    for cluster in range(at, len(ends)):
+        if place == ends[cluster]:
+            continue
+        first, last = index.cluster_runs[cluster], index.cluster_runs[cluster + 1]
+        size = index.runs[last - 1, 3] - index.runs[first, 2] if first < last else 0
+        while place < ends[cluster]:
+            if total + size > len(found):
+                return cluster, place, total
+            event = events[place]
+            count = scan(index, batch, cluster, event, found, total)
+            for new in range(total, count):
+                owners[new] = event
+            counts[event] += count - total
+            total = count
+            place += 1
+    return len(ends), place, total
 
 
-def _join(parts: list[Lists], rows: int) -> Lists:
-    """Per row, the lists of all parts in their order."""
-    lengths = np.stack([np.diff(part.starts) for part in parts])
-    starts = _starts(lengths.sum(axis=0))
-    items = np.empty(starts[-1], np.int32)
-    ends = starts[:-1].copy()
-    for part, part_lengths in zip(parts, lengths, strict=True):
-        shift = np.repeat(ends - part.starts[:-1], part_lengths)
-        items[np.arange(len(part.items)) + shift] = part.items
-        ends += part_lengths
-    return Lists(starts, items)
+@compiled
+def spread(found: Any, owners: Any, total: int, counts: Any, sorted: Any) -> None:
+    """Sort the matches by event; `counts` becomes the end of each event's."""
+    start = 0
+    for event in range(len(counts)):
+        start, counts[event] = start + counts[event], start
+    for at in range(total):
+        event = owners[at]
+        sorted[counts[event]] = found[at]
+        counts[event] += 1
 
 
-def _starts(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-    starts = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=starts[1:])
-    return starts
+@compiled
+def order(sorted: Any, ends: Any, bits: Any, summary: Any, lengths: Any, items: Any, total: int) -> Any:
+    """Each event's matches in ascending order into `items`, which has room."""
+    start = 0
+    for event in range(len(ends)):
+        before = total
+        total = _drain(sorted, start, ends[event], bits, summary, items, total)
+        lengths[event] = total - before
+        start = ends[event]
+    return total
+
+
+@compiled
+def _drain(found: Any, start: int, stop: int, bits: Any, summary: Any, items: Any, total: int) -> Any:
+    """Append the numbers to `items` in ascending order, each once. Both maps are empty before and after."""
+    if stop - start < 2:
+        if start < stop:
+            items[total] = found[start]
+            total += 1
+        return total
+    one = np.uint64(1)
+    low, high = len(summary), -1
+    for at in range(start, stop):
+        number = found[at]
+        bits[number >> 6] |= one << np.uint64(number & 63)
+        word = number >> 12
+        summary[word] |= one << np.uint64((number >> 6) & 63)
+        low, high = min(low, word), max(high, word)
+    for word in range(low, high + 1):
+        marks = summary[word]
+        summary[word] = 0
+        while marks:
+            place = np.int64(word << 6) + np.int64(trailing_zeros(marks))
+            marks &= marks - one
+            left = bits[place]
+            bits[place] = 0
+            while left:
+                items[total] = (place << 6) + np.int64(trailing_zeros(left))
+                total += 1
+                left &= left - one
+    return total

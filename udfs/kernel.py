@@ -1,127 +1,144 @@
-"""Matching: all subscriptions of a program against a batch of events, column by column.
+"""Matching: all subscriptions of a program against a batch of events, run by run.
 
-Law: a result depends on the program and the batch alone. Each leaf is evaluated over a whole run of rows at once, and
-shared by all filters that name it; nothing is done per row in Python, and what is kept for sharing is bounded, so that
-memory does not grow with the number of subscriptions.
-
-Simple, and linear in the number of distinct filters; an index can take its place behind the same call.
+Law: a result depends on the program and the batch alone. Nothing is done per event or per subscription in Python, and
+memory beyond the result is bounded: a run's pairs of events and matches by MOST_PAIRS, its bitmaps of visible token
+sets by MOST_BYTES. What a worker keeps between batches (strings, scratch space) changes no result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from udfs.columns import Bools, Column, Domain, Slot, read
-from udfs.gather import MOST_ROWS, Gather, Lists, as_arrow
-from udfs.leaves import TEXT_OPERANDS, Test, holds
-from udfs.postfix import run
-from udfs.tokens import Sight
+from udfs.encode import Encoder
+from udfs.gather import by_cluster, by_event, order, pair, spread
+from udfs.index import Batch
+from udfs.tokens import visible
 
 if TYPE_CHECKING:
     from udfs.program import Program
 
-ROWS = 16_384
-"""Rows of a run: enough to drown Python's overhead, few enough that a column stays in the processor's cache."""
+ROWS = 4096
+"""Events of a run: enough of them to share a cluster, few enough that their codes stay in the processor's cache."""
 
-KEPT = 2048
-"""Answers of each sort (leaf, filter, token set) kept for sharing, a byte per row: at most 32 MB each."""
+SMALL = 1 << 15
+"""An index with fewer entries stays in the cache by itself: events are taken one by one."""
 
-assert ROWS <= MOST_ROWS
+MOST_PAIRS = 1 << 24
+MOST_BYTES = 1 << 26
+MOST_ITEMS = (1 << 31) - 1  # what the offsets of an Arrow list can count
 
-_TESTS = tuple(Test)
-
-
-def match(program: Program, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> pa.ListArray:
-    """For each row the positions of the subscriptions that match it (see `Program.match`, the front door)."""
-    runs = []
-    for start in range(0, rows, ROWS):
-        length = min(ROWS, rows - start)
-        slices = [column.slice(start, length) for column in columns]
-        visible = None if tokens is None else tokens.slice(start, length)
-        runs.append(_Run(program, slices, length, visible).lists())
-    return as_arrow(runs)
+_NOBODY = np.zeros((0, 1), np.uint64)
 
 
-class _Run:
-    """A few thousand rows, and what is known about them so far."""
+class Worker:
+    """A program at work in one process: its encoder, and scratch space that is used again."""
 
-    def __init__(self, program: Program, arrays: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> None:
-        self._program, self._arrays, self._rows = program, arrays, rows
-        self._pools = [_pool(program, slot) for slot in program.slots]
-        self._columns: list[Column | None] = [None] * len(program.slots)
-        self._leaves, self._filters, self._seen = _Kept(self._leaf), _Kept(self._filter), _Kept(self._sees)
-        self._sight = None if tokens is None else Sight(tokens, program.token_texts, program.token_numbers)
+    def __init__(self, program: Program) -> None:
+        self._program, self._index = program, program.index
+        self._encoder = Encoder(program.columns, program.slots, program.encoding, program.words, program.patterns)
+        self._clusters = np.empty(len(self._index.tables) + len(self._index.token_clusters) + 1, np.int32)
+        self._found = np.empty(len(self._index.entries), np.int32)
+        self._bits = np.zeros((len(program.ids) >> 6) + 1, np.uint64)
+        self._summary = np.zeros((len(program.ids) >> 12) + 1, np.uint64)
+        self._events = np.empty(0, np.int32)
+        self._pairs = np.empty((2, 0), np.int32)
+        self._lock = Lock()
 
-    def lists(self) -> Lists:
-        """The subscriptions that match, row by row."""
-        gather = Gather(self._rows)
-        for subscription, filter in enumerate(self._program.filters.tolist()):
-            rows = self._matched(subscription, filter).nonzero()[0]
-            if len(rows):
-                gather.add(subscription, rows)
-        return gather.lists()
+    def match(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> pa.ListArray:
+        """For each row the positions of the subscriptions that match it (see `Program.match`, the front door)."""
+        with self._lock:
+            self._items, self._total = np.empty(max(1024, rows), np.int32), 0
+            lengths = np.zeros(rows, np.int32)
+            step = self._rows()
+            for start in range(0, rows, step):
+                length = min(step, rows - start)
+                slices = [column.slice(start, length) for column in columns]
+                batch = self._batch(slices, length, None if tokens is None else tokens.slice(start, length))
+                self._run(batch, lengths[start : start + length])
+            return self._lists(lengths)
 
-    def _matched(self, subscription: int, filter: int) -> Bools:
-        """The rows that the subscription matches and may see."""
-        if self._sight is None:
-            return self._filters[filter]
-        seen = self._seen[self._program.token_set_of[subscription]]
-        return seen & self._filters[filter] if seen.any() else seen
+    def _rows(self) -> int:
+        """The events of a run; fewer if their bitmaps are wide."""
+        return max(1, min(ROWS, 8 * MOST_BYTES // max(1, int(self._program.token_sets.number[0]))))
 
-    def _sees(self, token_set: int) -> tuple[Bools, bool]:
-        assert self._sight is not None
-        start, stop = self._program.token_set_starts[token_set : token_set + 2]
-        return self._sight.rows_seen(self._program.token_sets[start:stop]), True
+    def _batch(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> Batch:
+        codes, strings = self._encoder.encode(columns, rows)
+        known, program = self._encoder.strings, self._program
+        seen = (
+            _NOBODY
+            if tokens is None
+            else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
+        )
+        return Batch(codes, strings, known.held_starts, known.held, seen)
 
-    def _filter(self, filter: int) -> tuple[Bools, bool]:
-        start, stop = self._program.code_starts[filter : filter + 2]
-        code = self._program.code[start:stop].tolist()
-        return run(code, self._leaves.__getitem__, self._rows), self._program.shared_filters[filter]
+    def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
+        if len(self._index.entries) < SMALL or not self._by_cluster(batch, lengths):
+            self._by_event(batch, lengths)
 
-    def _leaf(self, leaf: int) -> tuple[Bools, bool]:
-        slot, test, negated, start, stop = self._program.leaves[leaf].tolist()
-        column = self._columns[slot]
-        if column is None:
-            column = self._columns[slot] = self._read(slot)
-        if self._program.slots[slot].domain is Domain.TEXT and test in TEXT_OPERANDS:
-            operands = self._program.texts[start].as_py()
-        else:
-            operands = self._pools[slot][start:stop]
-        return holds(column, _TESTS[test], negated, operands), self._program.shared_leaves[leaf]
+    def _by_event(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
+        event = 0
+        while True:
+            event, self._total = by_event(
+                self._index, batch, event, self._clusters, self._found, self._bits, self._summary,
+                lengths, self._items, self._total,
+            )  # fmt: skip
+            if event == len(lengths):
+                return
+            self._reserve(len(self._index.entries))
 
-    def _read(self, slot: int) -> Column:
-        start, stop = self._program.vocabulary_starts[slot : slot + 2]
-        vocabulary = self._program.vocabulary.slice(start, stop - start)
-        place = self._program.slots[slot].column
-        try:
-            return read(self._arrays[place], self._program.slots[slot], vocabulary)
-        except TypeError as error:
-            raise TypeError(f"column {self._program.columns[place]!r}: {error}") from error
+    def _by_cluster(self, batch: Batch, lengths: NDArray[np.int32]) -> bool:
+        """False, and nothing done, if the run has too many pairs."""
+        ends = np.empty(len(self._index.cluster_runs) - 1, np.int64)
+        pairs = pair(self._index, batch, self._clusters, ends, self._events)
+        if pairs > len(self._events):
+            if pairs > MOST_PAIRS:
+                return False
+            self._events = np.empty(pairs + pairs // 4, np.int32)
+            pair(self._index, batch, self._clusters, ends, self._events)
+        counts, cluster, place, total = np.zeros(len(lengths), np.int64), 0, 0, 0
+        while True:
+            cluster, place, total = by_cluster(
+                self._index, batch, ends, self._events, cluster, place, self._pairs[0], self._pairs[1], counts, total
+            )
+            if cluster == len(ends):
+                break
+            if self._pairs.shape[1] >= MOST_PAIRS + len(self._index.entries):
+                return False
+            self._widen(total)
+        self._order(total, counts, lengths)
+        return True
 
+    def _widen(self, total: int) -> None:
+        """Room for twice as many matches, and for all entries of any cluster."""
+        wider = np.empty((2, 2 * self._pairs.shape[1] + len(self._index.entries)), np.int32)
+        wider[:, :total] = self._pairs[:, :total]
+        self._pairs = wider
 
-class _Kept(dict[int, Bools]):
-    """Answers by number, computed when first asked for; those worth keeping are kept, and the oldest makes room."""
+    def _order(self, total: int, counts: NDArray[np.int64], lengths: NDArray[np.int32]) -> None:
+        by_event = np.empty(total, np.int32)
+        spread(self._pairs[0], self._pairs[1], total, counts, by_event)
+        self._reserve(total)
+        self._total = order(by_event, counts, self._bits, self._summary, lengths, self._items, self._total)
 
-    def __init__(self, answer: Callable[[int], tuple[Bools, bool]]) -> None:
-        super().__init__()
-        self._answer = answer
+    def _reserve(self, more: int) -> None:
+        """Room for so many items more; the array doubles, so that all copying together is a copy of the result."""
+        needed = self._total + more
+        if needed > len(self._items):
+            longer = np.empty(max(needed, 2 * len(self._items)), np.int32)
+            longer[: self._total] = self._items[: self._total]
+            self._items = longer
 
-    def __missing__(self, number: int) -> Bools:
-        found, worth_keeping = self._answer(number)
-        if worth_keeping:
-            if len(self) >= KEPT:
-                del self[next(iter(self))]
-            self[number] = found
-        return found
-
-
-def _pool(program: Program, slot: Slot) -> NDArray[Any]:
-    """Where the operands of a slot's leaves lie, of the type that the slot's values have."""
-    if slot.domain is Domain.DOUBLE:
-        return program.doubles
-    return program.integers.view(np.uint64) if slot.domain is Domain.UNSIGNED else program.integers
+    def _lists(self, lengths: NDArray[np.int32]) -> pa.ListArray:
+        if self._total > MOST_ITEMS:
+            raise OverflowError(
+                f"{self._total:,} matches in one batch are more than a list array holds: use smaller batches"
+            )
+        starts = np.zeros(len(lengths) + 1, np.int32)
+        np.cumsum(lengths, out=starts[1:])
+        items, self._items = self._items[: self._total], np.empty(0, np.int32)
+        return pa.ListArray.from_arrays(pa.array(starts), pa.array(items))

@@ -1,43 +1,73 @@
 """A compiled set of subscriptions: flat data, and nothing but data.
 
 Law: everything that matching needs is here, as arrays of numbers and texts; no code travels, so a program can be
-stored, sent and loaded without trust. Constants are already cut points of each column's own type. Equal leaves and
-equal filters are held once.
+stored, sent and loaded without trust. Its file is mapped, not read: the workers of a machine share one copy.
 
-    subscription ─ filters ─▶ code ──▶ leaves ──▶ slots ──▶ columns
-                 └ token_sets           └──▶ integers, doubles, texts (the leaf's operands)
+    event ─ columns ─ slots ─▶ encoding, words, patterns ─▶ codes, tokens ─▶ index ─▶ positions in ids
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from udfs import kernel
-from udfs.columns import Domain, Slot
+from udfs.automaton import Patterns
+from udfs.columns import Domain, Slot, frozen
+from udfs.encode import Encoding
+from udfs.index import Index
+from udfs.kernel import Worker
+from udfs.strings import Words
+from udfs.tokens import TokenSets
 
-_FORMAT = "sluice-program-1"
-_ARRAYS = {
-    "leaves": np.int32,
-    "integers": np.int64,
-    "doubles": np.float64,
-    "code": np.int32,
-    "code_starts": np.int64,
-    "filters": np.int32,
-    "vocabulary_starts": np.int64,
-    "token_sets": np.int32,
-    "token_set_starts": np.int64,
-    "token_set_of": np.int32,
+_FORMAT = "sluice-program-2"
+_PARTS: dict[str, Any] = {
+    "encoding": Encoding,
+    "words": Words,
+    "patterns": Patterns,
+    "index": Index,
+    "token_sets": TokenSets,
 }
-_TEXTS = ("texts", "vocabulary", "token_texts")
+_TEXTS = ("ids", "token_texts", "token_numbers")
+
+
+class Ids(Sequence[str]):
+    """Strings kept as one Arrow array: a million of them as Python objects would take 60 MB.
+
+    >>> Ids(pa.array(["a", "b"]))[1], Ids(pa.array(["a", "b"])) == ("a", "b")
+    ('b', True)
+    """
+
+    def __init__(self, array: pa.StringArray) -> None:
+        self._array = array
+
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> Ids: ...
+    def __getitem__(self, place: int | slice) -> str | Ids:
+        found = self._array[place]
+        return Ids(found) if isinstance(place, slice) else found.as_py()
+
+    def __len__(self) -> int:
+        return len(self._array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and self._array.to_pylist() == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Ids({len(self)})"
+
+    def __arrow_array__(self, type: pa.DataType | None = None) -> pa.Array:
+        return self._array if type is None else self._array.cast(type)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,30 +78,27 @@ class Program:
     The rest is for the kernel.
     """
 
-    subscription_ids: tuple[str, ...]
+    ids: pa.StringArray
     columns: tuple[str, ...]
     slots: tuple[Slot, ...]
-    leaves: NDArray[np.int32]
-    """A row per leaf: slot, test, negated, and where its operands start and stop."""
-    integers: NDArray[np.int64]
-    doubles: NDArray[np.float64]
-    texts: pa.StringArray
-    code: NDArray[np.int32]
-    """Postfix, as `udfs/postfix.py` tells."""
-    code_starts: NDArray[np.int64]
-    """Filter f has the code between `code_starts[f]` and `code_starts[f + 1]`."""
-    filters: NDArray[np.int32]
-    """The filter of each subscription."""
-    vocabulary: pa.StringArray
-    """The strings that equalities name, slot by slot; a string's code is its place among those of its slot."""
-    vocabulary_starts: NDArray[np.int64]
+    encoding: Encoding
+    words: Words
+    patterns: Patterns
+    index: Index
     has_tokens: bool
     token_texts: pa.StringArray
     token_numbers: pa.Int64Array
-    token_sets: NDArray[np.int32]
-    token_set_starts: NDArray[np.int64]
-    token_set_of: NDArray[np.int32]
-    """The token set of each subscription."""
+    token_sets: TokenSets
+
+    def __post_init__(self) -> None:
+        for part in _PARTS:
+            for array in getattr(self, part):
+                frozen(array)
+
+    @property
+    def subscription_ids(self) -> Sequence[str]:
+        """The ids, in the order in which the subscriptions were given."""
+        return Ids(self.ids)
 
     def match(self, batch: pa.RecordBatch, tokens: pa.ListArray | None = None) -> pa.ListArray:
         """For each row the ascending positions in `subscription_ids` of the subscriptions that match it.
@@ -83,14 +110,13 @@ class Program:
             raise ValueError("this program was compiled with tokens: give the events' tokens too")
         if self.has_tokens and tokens is not None and len(tokens) != batch.num_rows:
             raise ValueError(f"{len(tokens)} token lists for {batch.num_rows} events")
-        return kernel.match(self, self._columns_of(batch), batch.num_rows, tokens if self.has_tokens else None)
+        return self._worker.match(self._columns_of(batch), batch.num_rows, tokens if self.has_tokens else None)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program as one Arrow file. It appears whole or not at all, also over one that is in use."""
         target = Path(path)
         unfinished = target.with_name(f"{target.name}.{os.getpid()}.tmp")
-        fields = {name: _one_row(array) for name, array in self._arrays().items()}
-        batch = pa.RecordBatch.from_pydict(fields)
+        batch = pa.RecordBatch.from_pydict({name: _one_row(array) for name, array in self._arrays().items()})
         with pa.ipc.new_file(unfinished, batch.schema.with_metadata({b"sluice": self._header()})) as file:
             file.write_batch(batch)
         unfinished.replace(target)
@@ -102,33 +128,28 @@ class Program:
         header = json.loads((file.schema.metadata or {}).get(b"sluice", b"{}"))
         if header.get("format") != _FORMAT:
             raise ValueError(f"{path} is not a program of this version ({_FORMAT}): compile it anew")
-        batch = file.read_all().combine_chunks().to_batches()[0]
+        batch = file.get_batch(0)
         batch.validate(full=True)
-        arrays: dict[str, Any] = {name: batch.column(name).flatten() for name in batch.schema.names}
-        for name, type in _ARRAYS.items():
-            arrays[name] = arrays[name].to_numpy().astype(type, copy=False)
-        arrays["leaves"] = arrays["leaves"].reshape(-1, 5)
+        arrays = {name: batch.column(name)[0].values for name in batch.schema.names}
         return cls(
-            subscription_ids=tuple(arrays.pop("subscription_ids").to_pylist()),
             columns=tuple(header["columns"]),
             slots=tuple(Slot(column, child, Domain(domain), *rest) for column, child, domain, *rest in header["slots"]),
             has_tokens=header["has_tokens"],
-            **arrays,
+            **{name: arrays[name] for name in _TEXTS},
+            **{name: _part(name, type, arrays, header["shapes"]) for name, type in _PARTS.items()},
         )
 
     @cached_property
-    def shared_leaves(self) -> NDArray[np.bool_]:
-        """The leaves that the code names more than once."""
-        return np.bincount(self.code[self.code >= 0], minlength=len(self.leaves)) > 1
-
-    @cached_property
-    def shared_filters(self) -> NDArray[np.bool_]:
-        """The filters that more than one subscription has."""
-        return np.bincount(self.filters, minlength=len(self.code_starts) - 1) > 1
+    def _worker(self) -> Worker:
+        return Worker(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """What is computed on demand does not travel."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self.__post_init__()
 
     def _columns_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
         missing = [name for name in self.columns if batch.schema.get_field_index(name) < 0]
@@ -138,16 +159,23 @@ class Program:
 
     def _header(self) -> bytes:
         slots = [(slot.column, slot.child, slot.domain.value, slot.scale, slot.words) for slot in self.slots]
+        shapes = {name: array.shape for name, array in self._numbers().items()}
         header = {"format": _FORMAT, "columns": self.columns, "slots": slots, "has_tokens": self.has_tokens}
-        return json.dumps(header).encode()
+        return json.dumps({**header, "shapes": shapes}).encode()
 
     def _arrays(self) -> dict[str, pa.Array]:
         return {
-            "subscription_ids": pa.array(self.subscription_ids, pa.string()),
-            "token_numbers": self.token_numbers,
             **{name: getattr(self, name) for name in _TEXTS},
-            **{name: pa.array(getattr(self, name).ravel()) for name in _ARRAYS},
+            **{name: pa.array(array.ravel()) for name, array in self._numbers().items()},
         }
+
+    def _numbers(self) -> dict[str, Any]:
+        return {f"{part}.{name}": array for part in _PARTS for name, array in getattr(self, part)._asdict().items()}
+
+
+def _part(name: str, type: Any, arrays: dict[str, pa.Array], shapes: dict[str, list[int]]) -> Any:
+    found = (arrays[f"{name}.{field}"].to_numpy().reshape(shapes[f"{name}.{field}"]) for field in type._fields)
+    return type(*found)
 
 
 def _one_row(array: pa.Array) -> pa.Array:

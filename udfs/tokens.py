@@ -1,49 +1,54 @@
-"""Which rows a set of tokens may see: an event is visible where its tokens and the subscription's intersect.
+"""Which token sets may see an event: those that have a token in common with it.
 
 Law: no token in common, no match; an event or a subscription without tokens meets nobody. Tokens are texts or integers,
-and 1 is not '1'. Work is one look-up per event token, then per distinct set of tokens, never per subscription.
+and 1 is not '1'. An event's visible sets are a row of bits, so that a candidate costs one test of one bit.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from udfs.columns import Bools
+from udfs.jit import compiled
 
 
-class Sight:
-    """The event tokens of one run of rows, ordered by token.
+class TokenSets(NamedTuple):
+    """The distinct sets: token t is in the sets `sets[starts[t]:starts[t + 1]]`. `number` is how many there are."""
+
+    starts: NDArray[np.int64]
+    sets: NDArray[np.int32]
+    number: NDArray[np.int64]
+
+
+def visible(events: pa.ListArray, texts: pa.Array, numbers: pa.Array, sets: TokenSets) -> NDArray[np.uint64]:
+    """A row of bits per event: bit s is set where the event has a token of set s.
 
     `texts` and `numbers` are the tokens that some subscription holds; a token's number is its place in them, the
     integers after the texts.
 
+    >>> sets = TokenSets(np.array([0, 1, 3, 4]), np.array([0, 0, 1, 2], np.int32), np.array([3]))
     >>> events = pa.array([["a"], ["b", "z"], None, ["a", "b"]])
-    >>> sight = Sight(events, pa.array(["a", "b"]), pa.array([7], pa.int64()))
-    >>> sight.rows_seen(np.array([1, 2], np.int32))
-    array([False,  True, False,  True])
+    >>> visible(events, pa.array(["a", "b"]), pa.array([7], pa.int64()), sets).ravel()
+    array([1, 3, 0, 3], dtype=uint64)
     """
+    lengths = pc.list_value_length(events).fill_null(0).to_numpy(zero_copy_only=False)
+    rows = np.repeat(np.arange(len(events)), lengths)
+    bits = np.zeros((len(events), max(1, (int(sets.number[0]) + 63) // 64)), np.uint64)
+    _mark(bits, rows, _token_numbers(events.flatten(), texts, numbers), sets)
+    return bits
 
-    def __init__(self, events: pa.ListArray, texts: pa.Array, numbers: pa.Array) -> None:
-        lengths = pc.list_value_length(events).fill_null(0).to_numpy(zero_copy_only=False)
-        rows = np.repeat(np.arange(len(events)), lengths)
-        tokens = _token_numbers(events.flatten(), texts, numbers)
-        known = tokens >= 0
-        rows, tokens = rows[known], tokens[known]
-        order = np.argsort(tokens, kind="stable")
-        self._length = len(events)
-        self._rows, self._tokens = rows[order], tokens[order]
 
-    def rows_seen(self, held: NDArray[np.int32]) -> Bools:
-        """The rows that carry at least one of the tokens held."""
-        seen = np.zeros(self._length, np.bool_)
-        starts = np.searchsorted(self._tokens, held, side="left").tolist()
-        stops = np.searchsorted(self._tokens, held, side="right").tolist()
-        for start, stop in zip(starts, stops, strict=True):
-            seen[self._rows[start:stop]] = True
-        return seen
+@compiled
+def _mark(bits: Any, rows: Any, tokens: Any, sets: TokenSets) -> None:
+    for at in range(len(rows)):
+        if tokens[at] >= 0:
+            for place in range(sets.starts[tokens[at]], sets.starts[tokens[at] + 1]):
+                held = sets.sets[place]
+                bits[rows[at], held >> 6] |= np.uint64(1) << np.uint64(held & 63)
 
 
 def _token_numbers(values: pa.Array, texts: pa.Array, numbers: pa.Array) -> NDArray[np.int64]:

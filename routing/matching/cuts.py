@@ -1,9 +1,9 @@
-"""Constants become cut points of a column's own numbers, once, at compile time.
+"""One constant as a cut point of a column's own numbers, exactly.
 
-Law: for every value x that a slot can hold, and every literal v of its kind, x read as a number of SPEC §2 is at least
-v iff x >= least(slot, v), is more than v iff x >= above(slot, v), and equals v iff x == equal(slot, v). Nothing is
-rounded: an integer column asked `x < 2.5` compares with 3, a double column with the first double that prints as 2.5 or
-more. A cut point among integers may lie outside what the slot can hold; `bounds` tells.
+Law: for every value x that a slot can hold, and every number v, x read as a number of SPEC §2 is at least v iff
+x >= least(slot, v), and is more than v iff x >= above(slot, v). Nothing is rounded: an integer column asked `x < 2.5`
+compares with 3, a double column with the first double that prints as 2.5 or more. A cut point among integers may lie
+outside what the slot can hold; `bounds` tells.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from routing.filters.ast import Kind, Literal
 from routing.filters.exact import exact
 from udfs.columns import Domain, Slot
 
-Cut: TypeAlias = int | float | str
+Number: TypeAlias = int | Decimal | Fraction
 
-KINDS = {
+KIND = {
     Domain.INTEGER: Kind.NUMBER,
     Domain.UNSIGNED: Kind.NUMBER,
     Domain.DOUBLE: Kind.NUMBER,
@@ -35,47 +35,43 @@ KINDS = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def least(slot: Slot, literal: Literal) -> Cut:
-    """The first of the slot's numbers that is at least the literal.
+def number_of(literal: Literal) -> Number:
+    """Numbers as they are, booleans 0 and 1, dates as days and timestamps as seconds since 1970.
 
-    >>> two_and_a_half = Literal(Kind.NUMBER, Decimal("2.5"))
-    >>> least(Slot(0, "", Domain.INTEGER), two_and_a_half), least(Slot(0, "", Domain.DECIMAL, 2), two_and_a_half)
+    >>> number_of(Literal(Kind.DATE, date(1970, 1, 2)))
+    1
+    """
+    value = literal.value
+    if isinstance(value, datetime):
+        return Fraction((value - _EPOCH) // timedelta(microseconds=1), 10**6)
+    if isinstance(value, date):
+        return value.toordinal() - _EPOCH.toordinal()
+    if isinstance(value, bool):
+        return int(value)
+    assert not isinstance(value, str)
+    return exact(value)
+
+
+def least(slot: Slot, number: Number) -> int | float:
+    """The first of the slot's numbers that is at least this one.
+
+    >>> least(Slot(0, "", Domain.INTEGER), Decimal("2.5")), least(Slot(0, "", Domain.DECIMAL, 2), Decimal("2.5"))
     (3, 250)
     """
-    if isinstance(literal.value, str):
-        return literal.value
     if slot.domain is Domain.DOUBLE:
-        return _first_double(_number(literal), strictly=False)
-    return math.ceil(_scaled(slot, literal))
+        return _first_double(number, strictly=False)
+    return math.ceil(_scaled(slot, number))
 
 
-def above(slot: Slot, literal: Literal) -> Cut:
-    """The first of the slot's numbers that is more than the literal.
+def above(slot: Slot, number: Number) -> int | float:
+    """The first of the slot's numbers that is more than this one.
 
-    >>> above(Slot(0, "", Domain.DOUBLE), Literal(Kind.NUMBER, Decimal("0.3")))
+    >>> above(Slot(0, "", Domain.DOUBLE), Decimal("0.3"))
     0.30000000000000004
     """
-    if isinstance(literal.value, str):
-        return literal.value + "\0"
     if slot.domain is Domain.DOUBLE:
-        return _first_double(_number(literal), strictly=True)
-    return math.floor(_scaled(slot, literal)) + 1
-
-
-def equal(slot: Slot, literal: Literal) -> Cut | None:
-    """The one of the slot's numbers that equals the literal, if there is one.
-
-    >>> equal(Slot(0, "", Domain.INTEGER), Literal(Kind.NUMBER, Decimal("2.5"))) is None
-    True
-    """
-    if isinstance(literal.value, str):
-        return literal.value
-    if slot.domain is Domain.DOUBLE:
-        number = _number(literal)
-        double = _nearest_double(number)
-        return double if exact(double) == number else None
-    scaled, (lowest, highest) = _scaled(slot, literal), bounds(slot)
-    return int(scaled) if scaled.denominator == 1 and lowest <= scaled <= highest else None
+        return _first_double(number, strictly=True)
+    return math.floor(_scaled(slot, number)) + 1
 
 
 def bounds(slot: Slot) -> tuple[int, int]:
@@ -90,45 +86,32 @@ def bounds(slot: Slot) -> tuple[int, int]:
     return -half, half - 1
 
 
-def _scaled(slot: Slot, literal: Literal) -> int | Fraction:
-    """The literal in the slot's unit, exactly."""
-    number = _number(literal)
+def nearest_double(number: Number) -> float:
+    """The double next to the number; an infinity beyond the largest."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _scaled(slot: Slot, number: Number) -> int | Fraction:
+    """The number in the slot's unit, exactly."""
     if isinstance(number, int) and slot.scale >= 0:
         return number * int(10**slot.scale)
     unit = Fraction(10**slot.scale) if slot.scale >= 0 else Fraction(1, 10**-slot.scale)
     return Fraction(number) * unit
 
 
-def _number(literal: Literal) -> int | Decimal | Fraction:
-    """Numbers as they are, booleans 0 and 1, dates as days and timestamps as seconds since 1970."""
-    value = literal.value
-    if isinstance(value, datetime):
-        return Fraction((value - _EPOCH) // timedelta(microseconds=1), 10**6)
-    if isinstance(value, date):
-        return value.toordinal() - _EPOCH.toordinal()
-    if isinstance(value, bool):
-        return int(value)
-    assert not isinstance(value, str)
-    return exact(value)
-
-
-def _first_double(number: int | Decimal | Fraction, *, strictly: bool) -> float:
+def _first_double(number: Number, *, strictly: bool) -> float:
     """The first double that prints as the number or more (strictly: as more). Rounding is off by a step at most."""
 
     def beyond(double: float) -> bool:
         printed = exact(double)
         return printed > number if strictly else printed >= number
 
-    double = _nearest_double(number)
+    double = nearest_double(number)
     while double > -math.inf and beyond(double):
         double = math.nextafter(double, -math.inf)
     while double < math.inf and not beyond(double):
         double = math.nextafter(double, math.inf)
     return double
-
-
-def _nearest_double(number: int | Decimal | Fraction) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return math.inf if number > 0 else -math.inf

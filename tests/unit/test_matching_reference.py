@@ -23,7 +23,7 @@ from routing.filters.exact import exact
 from routing.matching import compile_program
 from tests.strategies import MIXED, TYPED, VALUES, filters
 from tests.unit.test_matching import ANY, DECIMALS, INTEGERS, STRINGS
-from udfs import gather, kernel
+from udfs import kernel, strings
 
 TYPES: dict[str, list[pa.DataType]] = {
     "s1": STRINGS,
@@ -128,17 +128,22 @@ def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[dict[str, Any]]]:
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(batches(), st.lists(filters(NAMES), max_size=10), st.sampled_from([(16_384, 2048, 1 << 22), (4, 2, 5)]))
+@given(
+    batches(),
+    st.lists(filters(NAMES), max_size=10),
+    st.sampled_from([(4096, 1 << 15, 1 << 24, 1 << 17), (4, 0, 1 << 24, 2), (5, 0, 3, 0)]),
+)
 def test_the_kernel_is_the_reference(
-    batch: tuple[pa.RecordBatch, list[dict[str, Any]]], trees: list[Filter], sizes: tuple[int, int, int]
+    batch: tuple[pa.RecordBatch, list[dict[str, Any]]], trees: list[Filter], sizes: tuple[int, int, int, int]
 ) -> None:
     record, events = batch
     trees = [*trees, *(some for pair in pairwise(trees) for some in (conjunction(pair), disjunction(pair)))]  # sharing
     program = compile_program([(str(number), tree) for number, tree in enumerate(trees)], record.schema)
     with (
         mock.patch.object(kernel, "ROWS", sizes[0]),
-        mock.patch.object(kernel, "KEPT", sizes[1]),
-        mock.patch.object(gather.Gather.__init__, "__defaults__", (sizes[2],)),
+        mock.patch.object(kernel, "SMALL", sizes[1]),
+        mock.patch.object(kernel, "MOST_PAIRS", sizes[2]),
+        mock.patch.object(strings, "MOST_STRINGS", sizes[3]),
     ):
         matched = program.match(record.select(program.columns))
     matched.validate(full=True)

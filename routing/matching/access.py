@@ -1,0 +1,195 @@
+"""Where each conjunction hangs: under its most selective predicate, and within a large cluster by a second one.
+
+Law: an access predicate is implied by its conjunction, so an event that fails it cannot match; a wrong guess of how
+selective it is costs time only. Never under a negation or an absence, which most events satisfy. What equals a code
+hangs in that code's cell; an interval of codes in the one or two cells of the narrowest grid that it fits; a few
+values of an IN in a cell each; a suffix, substring or LIKE in the cluster of its token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.matching.clauses import Clauses
+from routing.matching.predicates import Predicates
+from udfs.index import Shape, Test
+from udfs.jit import compiled
+
+GRIDS = (0, 3, 6, 9, 12, 15)
+"""The widths of cells, as powers of two."""
+
+FEW = 8
+"""Members up to which an IN is an access predicate."""
+
+SPLIT, RUN = 16, 6
+"""Entries from which a cluster is split, and from which a run is worth its search."""
+
+TOKEN = 1 << 60
+"""Cluster keys from here on are tokens; below, grid, lane and cell."""
+
+_NONE = np.float32(2)
+_INTERVAL, _SET, _HOLDS = int(Test.INTERVAL), int(Test.SET), int(Test.HOLDS)
+_REST, _EQUAL, _LOW, _HIGH = (int(shape) for shape in Shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An entry per conjunction and cell that it hangs in."""
+
+    conjunctions: NDArray[np.int32]
+    keys: NDArray[np.int64]
+    """What makes an event meet the cluster; -1 for the cluster that all meet."""
+    used: NDArray[np.int32]
+    """The predicate that the cluster settles, or -1."""
+
+
+def selectivity(predicates: Predicates, clauses: Clauses, tops: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The guessed share of events that pass each predicate.
+
+    Values that many subscriptions name are common in events too; among the rest, a share of the codes stands for a
+    share of the values; a text is found the less often the longer it is.
+    """
+    tests, lanes, a, b = predicates.tests, predicates.lanes, predicates.a, predicates.b
+    share = np.full(len(tests), 0.9, np.float32)
+    interval = np.flatnonzero((tests == Test.INTERVAL) & (a >= 0))
+    share[interval] = np.maximum((b - a + 1)[interval] / (tops[lanes[interval]] + 1), 1e-3)
+    points = interval[a[interval] == b[interval]]
+    share[points] = _popularity(lanes[points], a[points])
+    lengths = np.diff(clauses.texts.starts)[predicates.tokens[:, 2]]
+    holds = np.flatnonzero(tests == Test.HOLDS)
+    share[holds] = np.maximum(0.3 / 4.0 ** (np.minimum(lengths[a[holds]], 6) - 1), 0.002)
+    return share
+
+
+def _popularity(lanes: NDArray[Any], codes: NDArray[Any]) -> NDArray[np.float32]:
+    """How often each (lane, code) is named among all that are named on its lane."""
+    keys = lanes.astype(np.int64) << 32 | codes
+    distinct, place, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    total = np.bincount(lanes) if len(lanes) else np.zeros(1, np.int64)
+    own = np.bincount(distinct >> 32, minlength=len(total))
+    smooth: NDArray[np.float64] = (counts + 1) / (total + own)[distinct >> 32]
+    return smooth[place].astype(np.float32)
+
+
+def access(predicates: Predicates, share: NDArray[np.float32], conjunctions: int, tops: NDArray[np.int64]) -> Access:
+    """The clusters of each conjunction; one without rows, or without a usable predicate, hangs in the root."""
+    eligible = _eligible(predicates, share, tops)
+    best = _best(predicates.conjunctions, eligible, conjunctions)
+    counts = _cells(predicates, best, np.empty(0, np.int64), np.empty(0, np.int32))
+    total = int(counts.sum())
+    keys, used = np.empty(total, np.int64), np.empty(total, np.int32)
+    _cells(predicates, best, keys, used)
+    return Access(np.repeat(np.arange(conjunctions, dtype=np.int32), counts), keys, used)
+
+
+def _eligible(predicates: Predicates, share: NDArray[np.float32], tops: NDArray[np.int64]) -> NDArray[np.float32]:
+    """The share, or more than 1 for what cannot be an access predicate."""
+    tests, a, b = predicates.tests, predicates.a, predicates.b
+    found = np.full(len(tests), _NONE, np.float32)
+    interval = (tests == Test.INTERVAL) & (a >= 0)
+    point = interval & (a == b)
+    top = tops[predicates.lanes]
+    narrow = interval & ~point & (share < 0.2) & (b < top) & (a > 0) & (b - a < 1 << GRIDS[-1])
+    holds = tests == Test.HOLDS
+    found[point | holds] = share[point | holds]
+    found[narrow] = 4 * share[narrow]  # a cell is wider than the interval, and there may be two
+    sets = np.flatnonzero(tests == Test.SET)
+    found[sets] = _set_share(predicates, sets, tops)
+    return found
+
+
+def _set_share(predicates: Predicates, sets: NDArray[Any], tops: NDArray[np.int64]) -> NDArray[np.float32]:
+    bounds, a, b = predicates.bounds, predicates.a[sets], predicates.b[sets]
+    found = np.full(len(sets), _NONE, np.float32)
+    for place in np.flatnonzero(b - a <= 2 * FEW).tolist():
+        some = bounds[a[place] : b[place]]
+        if (some[1::2] - some[::2] == 1).all():
+            found[place] = len(some) / 2 / (tops[predicates.lanes[sets[place]]] / 2 + 1)
+    return found
+
+
+@compiled
+def _best(conjunctions: Any, share: Any, count: int) -> Any:
+    """The row of the least share of each conjunction, or -1 if none is at most 1."""
+    best = np.full(count, -1, np.int32)
+    for row in range(len(conjunctions)):
+        now = best[conjunctions[row]]
+        if share[row] <= 1 and (now < 0 or share[row] < share[now]):
+            best[conjunctions[row]] = row
+    return best
+
+
+def _cells(predicates: Predicates, best: NDArray[np.int32], keys: Any, used: Any) -> NDArray[np.int64]:
+    columns = (predicates.tests, predicates.lanes, predicates.a, predicates.b, predicates.bounds)
+    grids = np.array(GRIDS, np.int64)
+    found: NDArray[np.int64] = _fill_cells(*columns, best, grids, keys, used)
+    return found
+
+
+@compiled
+def _fill_cells(
+    tests: Any, lanes: Any, a: Any, b: Any, bounds: Any, best: Any, grids: Any, keys: Any, used: Any
+) -> Any:
+    """The keys of each conjunction's clusters, if there is room for them; returns how many each has."""
+    counts = np.ones(len(best), np.int64)
+    at = 0
+    for conjunction in range(len(best)):
+        row = best[conjunction]
+        if row < 0:
+            grid, first, last = -1, 0, 0
+        elif tests[row] == _HOLDS:
+            grid, first, last = -2, a[row], a[row]
+        elif tests[row] == _SET:
+            grid, first, last = -3, 0, (b[row] - a[row]) // 2 - 1
+        else:
+            grid = 0
+            while (1 << grids[grid]) < b[row] - a[row] + 1:
+                grid += 1
+            first, last = a[row] >> grids[grid], b[row] >> grids[grid]
+        counts[conjunction] = last - first + 1
+        if len(keys):
+            for cell in range(first, last + 1):
+                exact = grid < 0 or grids[grid] == 0
+                used[at] = row if exact else -1
+                if grid == -1:
+                    keys[at] = -1
+                elif grid == -2:
+                    keys[at] = TOKEN + cell
+                elif grid == -3:
+                    keys[at] = np.int64(lanes[row]) << 32 | bounds[a[row] + 2 * cell]
+                else:
+                    keys[at] = (np.int64(grid) << 15 | lanes[row]) << 32 | np.int64(cell)
+                at += 1
+    return counts
+
+
+@compiled
+def second(
+    entries: Any, used: Any, large: Any, starts: Any, tests: Any, lanes: Any, a: Any, b: Any, share: Any, tops: Any
+) -> Any:
+    """For each entry the row that orders it within its cluster, its shape and its key; -1 and REST if there is none.
+
+    `large` tells whether its cluster is, `starts` where the rows of each conjunction begin.
+    """
+    rows, shapes = np.full(len(entries), -1, np.int32), np.zeros(len(entries), np.int32)
+    keys = np.zeros(len(entries), np.int32)
+    for entry in range(len(entries)):
+        if not large[entry]:
+            continue
+        conjunction = entries[entry]
+        best = np.float32(0.8)
+        for row in range(starts[conjunction], starts[conjunction + 1]):
+            if row != used[entry] and tests[row] == _INTERVAL and a[row] >= 0 and share[row] < best:
+                best = share[row]
+                rows[entry] = row
+                if a[row] == b[row]:
+                    shapes[entry], keys[entry] = _EQUAL, a[row]
+                elif a[row] > tops[lanes[row]] - b[row]:
+                    shapes[entry], keys[entry] = _LOW, a[row]
+                else:
+                    shapes[entry], keys[entry] = _HIGH, -b[row]
+    return rows, shapes, keys

@@ -1,0 +1,181 @@
+"""The index as flat arrays: entries sorted by cluster, run and key, with what is left to test.
+
+Law: an entry's tests, its run and its cluster together are exactly its conjunction. What the cluster or the run
+settles is not tested again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from routing.matching.access import GRIDS, RUN, SPLIT, TOKEN, Access, access, second, selectivity
+from routing.matching.clauses import Clauses
+from routing.matching.encodings import Encodings
+from routing.matching.jumps import Jumps
+from routing.matching.predicates import Lanes, Predicates
+from udfs.columns import Domain
+from udfs.index import LANES, Index, Shape, Test
+from udfs.jit import compiled
+
+_INTERVAL, _LOW, _HIGH = int(Test.INTERVAL), int(Shape.LOW), int(Shape.HIGH)
+
+
+def index(
+    clauses: Clauses, lanes: Lanes, predicates: Predicates, made: Encodings, token_set_of: NDArray[np.int32]
+) -> Index:
+    """The index of all conjunctions and trees; `token_set_of` gives each subscription's token set, if there are any."""
+    if len(lanes.columns) >= LANES:
+        raise ValueError(f"the filters name {len(lanes.columns)} attributes; fewer than {LANES} are possible")
+    count = len(clauses.owners)
+    starts = np.searchsorted(predicates.conjunctions, np.arange(count + 1))
+    jumps = Jumps(predicates, starts, made.text_slots)
+    trees = [(owner, first) for owner, tree in clauses.trees if (first := jumps.first(tree)) != Jumps.REJECT]
+    owners = np.append(clauses.owners, [owner for owner, _ in trees]).astype(np.int32)
+    starts = np.append(starts, np.full(len(trees), starts[-1]))
+    share = selectivity(predicates, clauses, lanes.tops)
+    hung = _living(access(predicates, share, len(owners), lanes.tops), owners, predicates.dead)
+    clusters, place, sizes = _clusters(hung.keys)
+    rows = (predicates.tests, predicates.lanes, predicates.a, predicates.b, share)
+    ordering, shapes, keys = second(hung.conjunctions, hung.used, sizes[place] >= SPLIT, starts, *rows, lanes.tops)
+    group = _groups(place, ordering, shapes, keys, predicates.lanes)
+    order = np.lexsort((keys, group))
+    rest = (ordering[order], shapes[order], starts, *rows, _limits(lanes, made), made.text_slots)
+    entries, tests = _entries(hung.conjunctions[order], hung.used[order], owners, *rest, token_set_of)
+    which = np.flatnonzero(hung.conjunctions[order] >= count)
+    begin = np.array([first for _, first in trees], np.int32)[hung.conjunctions[order][which] - count]
+    entries[which, 6] = np.where(begin >= 0, begin + len(tests), begin)
+    runs, cluster_runs = _runs(group[order], len(clusters))
+    tables, cells, token_clusters = _doors(clusters, lanes.tops, len(predicates.tokens))
+    tests = np.concatenate([tests, jumps.shifted(len(tests))])
+    return Index(
+        tables, cells, token_clusters, cluster_runs, runs, keys[order], entries, tests, predicates.bounds
+    )  # fmt: skip
+
+
+def _living(hung: Access, owners: NDArray[np.int32], dead: NDArray[np.bool_]) -> Access:
+    """Without the conjunctions that are never true, and those that are leaves of trees."""
+    keep = owners >= 0
+    keep[: len(dead)] &= ~dead
+    kept = keep[hung.conjunctions]
+    return Access(hung.conjunctions[kept], hung.keys[kept], hung.used[kept])
+
+
+def _clusters(keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The distinct keys, each entry's place among them, and the size of each; the first is the root's."""
+    clusters, place, sizes = np.unique(keys, return_inverse=True, return_counts=True)
+    if not len(clusters) or clusters[0] >= 0:
+        return np.append(-1, clusters), place + 1, np.append(0, sizes)
+    return clusters, place, sizes
+
+
+def _groups(
+    place: NDArray[np.int64],
+    ordering: NDArray[np.int32],
+    shapes: NDArray[np.int32],
+    keys: NDArray[np.int32],
+    lanes: Any,
+) -> NDArray[np.int64]:
+    """Cluster, shape and lane of each entry's run as one number; runs too small to search join the rest, in place."""
+    lane = np.where(ordering >= 0, lanes[ordering] if len(lanes) else 0, 0)
+    group: NDArray[np.int64] = place << 20 | shapes.astype(np.int64) << 15 | lane
+    _, run, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    small = (sizes[run] < RUN) & (ordering >= 0)
+    ordering[small], shapes[small], keys[small] = -1, Shape.REST, 0
+    return np.where(small, place << 20, group)
+
+
+def _limits(lanes: Lanes, made: Encodings) -> NDArray[np.int64]:
+    """The greatest code that a value of each lane can have: `top` is for NaN, and for what no slot reads."""
+    limits = lanes.tops.copy()
+    for slot in made.slots:
+        if not slot.child and slot.domain is not Domain.DOUBLE:
+            limits[slot.column] = lanes.tops[slot.column] - 1
+    return limits
+
+
+@compiled
+def _entries(
+    conjunctions: Any, used: Any, owners: Any, ordering: Any, shapes: Any, starts: Any,
+    tests: Any, lanes: Any, a: Any, b: Any, share: Any, limits: Any, text_slots: Any, token_set_of: Any,
+) -> Any:  # fmt: skip
+    """The entries, and the tests that do not fit into them; first the intervals, the most selective ones foremost."""
+    more = 0
+    for entry in range(len(conjunctions)):
+        more += starts[conjunctions[entry] + 1] - starts[conjunctions[entry]]
+    entries, left = np.zeros((len(conjunctions), 8), np.int32), np.empty((more, 6), np.int32)
+    more = 0
+    for entry in range(len(conjunctions)):
+        conjunction = conjunctions[entry]
+        first, last = starts[conjunction], starts[conjunction + 1]
+        entries[entry, 0] = owners[conjunction]
+        entries[entry, 3] = entries[entry, 5] = -1
+        entries[entry, 6] = -1
+        if len(token_set_of):
+            entries[entry, 7] = token_set_of[owners[conjunction]]
+        inline = np.full(2, -1, np.int64)
+        for place in range(2):
+            for row in range(first, last):
+                settled = row == used[entry] or (
+                    row == ordering[entry] and _settled(row, shapes[entry], a, b, limits, lanes)
+                )
+                if tests[row] != _INTERVAL or settled or row == inline[0]:
+                    continue
+                if inline[place] < 0 or share[row] < share[inline[place]]:
+                    inline[place] = row
+            if inline[place] >= 0:
+                row = inline[place]
+                entries[entry, 1] |= lanes[row] << (16 * place)
+                entries[entry, 2 + 2 * place], entries[entry, 3 + 2 * place] = a[row], b[row] - a[row]
+        begin = more
+        for row in range(first, last):
+            settled = row == used[entry] or (
+                row == ordering[entry] and _settled(row, shapes[entry], a, b, limits, lanes)
+            )
+            if settled or row == inline[0] or row == inline[1]:
+                continue
+            left[more, 0], left[more, 4], left[more, 5] = tests[row], more + 1, -2
+            left[more, 1] = lanes[row] if tests[row] < 2 else text_slots[lanes[row]]
+            left[more, 2] = a[row]
+            left[more, 3] = b[row] - a[row] if tests[row] == _INTERVAL else b[row]
+            more += 1
+        if more > begin:
+            entries[entry, 6] = begin
+            left[more - 1, 4] = -1
+    return entries, left[:more].copy()
+
+
+@compiled
+def _settled(row: int, shape: int, a: Any, b: Any, limits: Any, lanes: Any) -> Any:
+    """Whether the run leaves nothing of its predicate to test."""
+    if shape == _LOW:
+        return b[row] >= limits[lanes[row]]
+    return shape != _HIGH or a[row] <= 0
+
+
+def _runs(group: NDArray[np.int64], clusters: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The runs of the sorted entries, and where those of each cluster begin."""
+    distinct, starts = np.unique(group, return_index=True)
+    stops = np.append(starts, len(group))[1:]
+    runs = np.stack([distinct >> 15 & 31, distinct & (LANES - 1), starts, stops], axis=1).astype(np.int32)
+    return runs, np.searchsorted(distinct >> 20, np.arange(clusters + 1)).astype(np.int32)
+
+
+def _doors(
+    clusters: NDArray[np.int64], tops: NDArray[np.int64], tokens: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """How an event finds its clusters: a table per grid and lane, dense in the cells; and one over the tokens."""
+    token_clusters = np.full(tokens, -1, np.int32)
+    of_tokens = np.flatnonzero(clusters >= TOKEN)
+    token_clusters[clusters[of_tokens] - TOKEN] = of_tokens
+    of_cells = np.flatnonzero((clusters >= 0) & (clusters < TOKEN))
+    kinds = np.unique(clusters[of_cells] >> 32)
+    shifts, lanes = np.array(GRIDS)[kinds >> 15], kinds & (LANES - 1)
+    sizes = (tops[lanes] >> shifts) + 1
+    starts = np.cumsum(sizes) - sizes
+    cells = np.full(int(sizes.sum()), -1, np.int32)
+    kind = np.searchsorted(kinds, clusters[of_cells] >> 32)
+    cells[starts[kind] + (clusters[of_cells] & 0xFFFF_FFFF)] = of_cells
+    return np.stack([lanes, shifts, starts], axis=1).astype(np.int32).reshape(-1, 3), cells, token_clusters
