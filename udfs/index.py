@@ -56,8 +56,9 @@ class Test(IntEnum):
 class Index(NamedTuple):
     """Rows of `tables`: lane, shift, first cell. Of `runs`: shape, lane, first and last entry.
 
-    Of `entries`: subscription, two lanes (low and high half), low end and width of two intervals, first test or -1,
-    token set. Of `tests`: test, lane, a, b, next test if it holds, next if not.
+    The entries and the tests are eight numbers each, end to end. An entry: subscription, two lanes (low and high
+    half), low end and width of two intervals, first test or -1, token set. A test: what, lane, a, b, the next test if
+    it holds, the next if not, and two that stand for nothing.
     """
 
     tables: NDArray[np.int32]

@@ -15,12 +15,13 @@ from routing.matching.access import GRIDS, RUN, SPLIT, TOKEN, Access, access, se
 from routing.matching.clauses import Clauses
 from routing.matching.encodings import Encodings
 from routing.matching.jumps import Jumps
-from routing.matching.predicates import Lanes, Predicates
+from routing.matching.predicates import HOLE, Lanes, Predicates
 from udfs.columns import Domain
 from udfs.index import LANES, Index, Shape, Test
 from udfs.jit import compiled
 
-_INTERVAL, _LOW, _HIGH = int(Test.INTERVAL), int(Shape.LOW), int(Shape.HIGH)
+_HOLDS, _LACKS = int(Test.HOLDS), int(Test.LACKS)
+_INTERVAL, _LOW, _HIGH, _HOLE = int(Test.INTERVAL), int(Shape.LOW), int(Shape.HIGH), int(HOLE)
 
 
 def index(
@@ -51,7 +52,7 @@ def index(
     tables, cells, token_clusters = _doors(clusters, lanes.tops, len(predicates.tokens))
     tests = np.concatenate([tests, jumps.shifted(len(tests))])
     return Index(
-        tables, cells, token_clusters, cluster_runs, runs, keys[order], entries, tests, predicates.bounds
+        tables, cells, token_clusters, cluster_runs, runs, keys[order], entries.ravel(), tests.ravel(), predicates.bounds
     )  # fmt: skip
 
 
@@ -105,7 +106,7 @@ def _entries(
     more = 0
     for entry in range(len(conjunctions)):
         more += starts[conjunctions[entry] + 1] - starts[conjunctions[entry]]
-    entries, left = np.zeros((len(conjunctions), 8), np.int32), np.empty((more, 6), np.int32)
+    entries, left = np.zeros((len(conjunctions), 8), np.int32), np.zeros((more, 8), np.int32)
     more = 0
     for entry in range(len(conjunctions)):
         conjunction = conjunctions[entry]
@@ -121,7 +122,7 @@ def _entries(
                 settled = row == used[entry] or (
                     row == ordering[entry] and _settled(row, shapes[entry], a, b, limits, lanes)
                 )
-                if tests[row] != _INTERVAL or settled or row == inline[0]:
+                if (tests[row] != _INTERVAL and tests[row] != _HOLE) or settled or row == inline[0]:
                     continue
                 if inline[place] < 0 or share[row] < share[inline[place]]:
                     inline[place] = row
@@ -136,10 +137,11 @@ def _entries(
             )
             if settled or row == inline[0] or row == inline[1]:
                 continue
-            left[more, 0], left[more, 4], left[more, 5] = tests[row], more + 1, -2
-            left[more, 1] = lanes[row] if tests[row] < 2 else text_slots[lanes[row]]
-            left[more, 2] = a[row]
-            left[more, 3] = b[row] - a[row] if tests[row] == _INTERVAL else b[row]
+            width = tests[row] == _INTERVAL or tests[row] == _HOLE
+            left[more, 0] = _INTERVAL if width else tests[row]
+            left[more, 1] = text_slots[lanes[row]] if tests[row] == _HOLDS or tests[row] == _LACKS else lanes[row]
+            left[more, 2], left[more, 3] = a[row], b[row] - a[row] if width else b[row]
+            left[more, 4], left[more, 5] = more + 1, -2
             more += 1
         if more > begin:
             entries[entry, 6] = begin
@@ -172,10 +174,12 @@ def _doors(
     token_clusters[clusters[of_tokens] - TOKEN] = of_tokens
     of_cells = np.flatnonzero((clusters >= 0) & (clusters < TOKEN))
     kinds = np.unique(clusters[of_cells] >> 32)
+    kinds = kinds[np.argsort(kinds & (LANES - 1), kind="stable")]  # an event's code is looked up in all grids at once
     shifts, lanes = np.array(GRIDS)[kinds >> 15], kinds & (LANES - 1)
     sizes = (tops[lanes] >> shifts) + 1
     starts = np.cumsum(sizes) - sizes
     cells = np.full(int(sizes.sum()), -1, np.int32)
-    kind = np.searchsorted(kinds, clusters[of_cells] >> 32)
+    sorter = np.argsort(kinds)
+    kind = sorter[np.searchsorted(kinds, clusters[of_cells] >> 32, sorter=sorter)]
     cells[starts[kind] + (clusters[of_cells] & 0xFFFF_FFFF)] = of_cells
     return np.stack([lanes, shifts, starts], axis=1).astype(np.int32).reshape(-1, 3), cells, token_clusters
