@@ -22,7 +22,7 @@ from udfs.tokens import visible
 if TYPE_CHECKING:
     from udfs.program import Program
 
-ROWS = 4096
+ROWS = 16_384
 """Events of a run: enough of them to share a cluster, few enough that their codes stay in the processor's cache."""
 
 SMALL = 1 << 15
@@ -42,7 +42,7 @@ class Worker:
         self._program, self._index = program, program.index
         self._encoder = Encoder(program.columns, program.slots, program.encoding, program.words, program.patterns)
         self._clusters = np.empty(len(self._index.tables) + len(self._index.token_clusters) + 1, np.int32)
-        self._found = np.empty((2, len(self._index.entries) // 8 + 1), np.int32)
+        self._found = np.empty((2, len(self._index.keys) + 1), np.int32)
         self._bits = np.zeros((len(program.ids) >> 6) + 1, np.uint64)
         self._summary = np.zeros((len(program.ids) >> 12) + 1, np.uint64)
         self._met, self._events = np.empty(0, np.int32), np.empty(0, np.int32)
@@ -74,7 +74,7 @@ class Worker:
             if tokens is None
             else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
         )
-        return Batch(codes, strings, known.held_starts, known.held, seen)
+        return Batch(codes, codes.reshape(-1), strings, known.held_starts, known.held, seen)
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
         if len(self._index.keys) < SMALL or not self._by_cluster(batch, lengths):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from udfs.index import Batch, Index
+from udfs.index import INLINE, Batch, Index
 from udfs.jit import inlined
 
 # Enumerations as plain numbers: what the compiler to machine code understands.
@@ -20,6 +20,7 @@ _REST, _EQUAL, _LOW = 0, 1, 2
 _INTERVAL, _SET, _HOLDS = 0, 1, 2
 _ANY = 0x7FFF_FFFF
 _FEW = 4
+_LANE = INLINE - 1
 
 
 @inlined
@@ -31,8 +32,8 @@ def scan(
     Stops at an event for which there may be no room; returns it, and how many matches there are.
     """
     keys, entries = index.keys, index.entries
-    codes, width = batch.codes.reshape(-1), batch.codes.shape[1]
-    shape, lane = index.runs[run & _ANY, 0], index.runs[run & _ANY, 1]
+    codes, width = batch.flat, batch.codes.shape[1]
+    shape, run_lane = index.runs[run & _ANY, 0], index.runs[run & _ANY, 1]
     first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
     while at < end:
         if total + stop - first >= len(found):
@@ -41,7 +42,7 @@ def scan(
         row = event * width
         begin, last = first, stop
         if shape != _REST:
-            code = np.int64(codes[(row + lane) & _ANY])
+            code = np.int64(codes[(row + run_lane) & _ANY])
             if code < 0:
                 last = begin
             elif shape == _EQUAL:
@@ -53,17 +54,22 @@ def scan(
         for place in range(begin, last):
             entry = (place & _ANY) << 3
             lanes = np.int64(entries[entry + 1])
-            one = np.uint32(codes[(row + (lanes & 0xFFFF)) & _ANY] - entries[entry + 2]) <= np.uint32(entries[entry + 3])
-            two = np.uint32(codes[(row + (lanes >> 16)) & _ANY] - entries[entry + 4]) <= np.uint32(entries[entry + 5])
+            one = np.uint32(codes[(row + (lanes & _LANE)) & _ANY] - entries[entry + 2]) <= np.uint32(entries[entry + 3])
+            lane = lanes >> 10 & _LANE
+            two = np.uint32(codes[(row + lane) & _ANY] - entries[entry + 4]) <= np.uint32(entries[entry + 5])
             found[passed & _ANY] = place  # overwritten unless both hold: a branch would be guessed wrong too often
             passed += one & two
         before = total
         for place in range(total, passed):
-            entry = (np.int64(found[place & _ANY]) & _ANY) << 3
-            if entries[entry + 6] >= 0 and not _passes(index, batch, codes, row, event, entries[entry + 6]):
+            which = np.int64(found[place & _ANY]) & _ANY
+            entry = which << 3
+            lane = np.int64(entries[entry + 1]) >> 20 & _LANE
+            if np.uint32(codes[(row + lane) & _ANY] - entries[entry + 6]) > np.uint32(entries[entry + 7]):
+                continue
+            if index.more[which] >= 0 and not _passes(index, batch, codes, row, event, index.more[which]):
                 continue
             if len(batch.visible):
-                held = entries[entry + 7]
+                held = index.sets[which]
                 if not (batch.visible[event, held >> 6] >> np.uint64(held & 63)) & np.uint64(1):
                     continue
             found[total & _ANY] = entries[entry]
