@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from udfs.index import Batch, Index
-from udfs.jit import compiled, trailing_zeros
+from udfs.jit import compiled, inlined, trailing_zeros
 from udfs.scan import scan
 
 
-@compiled
+@inlined
 def meet(index: Index, batch: Batch, event: int, clusters: Any) -> Any:
     """Write the clusters that an event meets; returns how many."""
     count = 0
@@ -47,14 +47,20 @@ def meet(index: Index, batch: Batch, event: int, clusters: Any) -> Any:
 
 @compiled
 def by_event(
-    index: Index, batch: Batch, first: int, clusters: Any, found: Any, bits: Any, summary: Any,
+    index: Index, batch: Batch, first: int, clusters: Any, found: Any, owners: Any, bits: Any, summary: Any,
     lengths: Any, items: Any, total: int,
 ) -> Any:  # fmt: skip
-    """Match events from `first` on into `items`; stops before one for which there may be no room."""
+    """Match events from `first` on into `items`; stops before one for which there may be no room.
+
+    `found` and `owners` have room for every entry, and one.
+    """
+    this, counts = np.empty(1, np.int32), np.zeros(len(batch.codes), np.int64)
     for event in range(first, len(batch.codes)):
+        this[0] = event
         count = 0
         for at in range(meet(index, batch, event, clusters)):
-            count = scan(index, batch, clusters[at], event, found, count)
+            for run in range(index.cluster_runs[clusters[at]], index.cluster_runs[clusters[at] + 1]):
+                _, count = scan(index, batch, run, this, 0, 1, found, owners, counts, count)
         if total + count > len(items):
             return event, total
         before = total
@@ -64,61 +70,56 @@ def by_event(
 
 
 @compiled
-def pair(index: Index, batch: Batch, clusters: Any, ends: Any, events: Any) -> Any:
-    """Sort (cluster, event) pairs by cluster: cluster c has `events[ends[c - 1]:ends[c]]`. Returns their number.
+def meet_all(index: Index, batch: Batch, starts: Any, clusters: Any, room: int) -> Any:
+    """Write the clusters that each event meets, one event after the other; -1 if there is no room for them.
 
-    With `events` too short for them it only counts.
+    `room` is what one event may need at most.
     """
-    ends[:] = 0
-    pairs = 0
+    total = 0
     for event in range(len(batch.codes)):
-        count = meet(index, batch, event, clusters)
-        pairs += count
-        for at in range(count):
-            ends[clusters[at]] += 1
-    if pairs > len(events):
-        return pairs
+        starts[event] = total
+        if total + room > len(clusters):
+            return -1
+        total += meet(index, batch, event, clusters[total:])
+    starts[len(batch.codes)] = total
+    return total
+
+
+@compiled
+def pair(starts: Any, clusters: Any, ends: Any, events: Any) -> None:
+    """Sort (cluster, event) pairs by cluster: cluster c has `events[ends[c - 1]:ends[c]]`."""
+    ends[:] = 0
+    for at in range(starts[-1]):
+        ends[clusters[at]] += 1
     total = 0
     for cluster in range(len(ends)):
         total, ends[cluster] = total + ends[cluster], total
-    for event in range(len(batch.codes)):
-        for at in range(meet(index, batch, event, clusters)):
+    for event in range(len(starts) - 1):
+        for at in range(starts[event], starts[event + 1]):
             cluster = clusters[at]
             events[ends[cluster]] = event
             ends[cluster] += 1
-    return pairs
 
 
 @compiled
 def by_cluster(
-    index: Index,
-    batch: Batch,
-    ends: Any,
-    events: Any,
-    at: int,
-    place: int,
-    found: Any,
-    owners: Any,
-    counts: Any,
-    total: int,
+    index: Index, batch: Batch, ends: Any, events: Any, run: int, at: int, found: Any, owners: Any, counts: Any, total: int
 ) -> Any:
-    """Match cluster by cluster from `at` and its pair `place` on; stops where `found` may have no room."""
-    for cluster in range(at, len(ends)):
-        if place == ends[cluster]:
-            continue
-        first, last = index.cluster_runs[cluster], index.cluster_runs[cluster + 1]
-        size = index.runs[last - 1, 3] - index.runs[first, 2] if first < last else 0
-        while place < ends[cluster]:
-            if total + size > len(found):
-                return cluster, place, total
-            event = events[place]
-            count = scan(index, batch, cluster, event, found, total)
-            for new in range(total, count):
-                owners[new] = event
-            counts[event] += count - total
-            total = count
-            place += 1
-    return len(ends), place, total
+    """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room."""
+    cluster = np.searchsorted(index.cluster_runs, run, side="right") - 1
+    while run < len(index.runs):
+        while run >= index.cluster_runs[cluster + 1]:
+            cluster += 1
+        end = ends[cluster]
+        if at < 0:
+            at = ends[cluster - 1] if cluster else 0
+        if at < end:
+            at, total = scan(index, batch, run, events, at, end, found, owners, counts, total)
+            if at < end:
+                return run, at, total
+        at = -1
+        run += 1
+    return run, at, total
 
 
 @compiled
@@ -145,7 +146,7 @@ def order(sorted: Any, ends: Any, bits: Any, summary: Any, lengths: Any, items: 
     return total
 
 
-@compiled
+@inlined
 def _drain(found: Any, start: int, stop: int, bits: Any, summary: Any, items: Any, total: int) -> Any:
     """Append the numbers to `items` in ascending order, each once. Both maps are empty before and after."""
     if stop - start < 2:

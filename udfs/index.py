@@ -3,7 +3,7 @@
 Law: nothing but numbers, so it can be mapped from a file. Every conjunction of a filter is an *entry*. It hangs in the
 *cluster* of its most selective predicate, so an event meets it only if that holds; conjunctions without such a
 predicate hang in cluster 0, which every event meets. Large clusters are cut into *runs* by a second predicate, whose
-entries are found by binary search. What is left of the conjunction is tested: two intervals in the entry itself, the
+entries are found by binary search. What is left of the conjunction is tested: three intervals in the entry itself, the
 rest, rarely, as a list of tests.
 
     event ── code >> shift ──▶ tables, cells ─┐
@@ -19,7 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 LANES = 1 << 15
-"""The most columns of a program: two lanes share one number of an entry."""
+"""The columns of a program are fewer."""
+
+INLINE = 1 << 10
+"""An entry holds the intervals of lanes below this one: three of them share a number."""
 
 ACCEPT, REJECT = -1, -2
 """Where a test may lead to instead of another test."""
@@ -56,8 +59,9 @@ class Test(IntEnum):
 class Index(NamedTuple):
     """Rows of `tables`: lane, shift, first cell. Of `runs`: shape, lane, first and last entry.
 
-    Of `entries`: subscription, two lanes (low and high half), low end and width of two intervals, first test or -1,
-    token set. Of `tests`: test, lane, a, b, next test if it holds, next if not.
+    The entries and the tests are eight numbers each, end to end. An entry: subscription, three lanes in ten bits each,
+    low end and width of three intervals. A test: what, lane, a, b, the next test if it holds, the next if not, and two
+    that stand for nothing. `more` is the first test of each entry, or -1; `sets` its token set, if there are any.
     """
 
     tables: NDArray[np.int32]
@@ -67,6 +71,8 @@ class Index(NamedTuple):
     runs: NDArray[np.int32]
     keys: NDArray[np.int32]
     entries: NDArray[np.int32]
+    more: NDArray[np.int32]
+    sets: NDArray[np.int32]
     tests: NDArray[np.int32]
     bounds: NDArray[np.int32]
 
@@ -74,11 +80,13 @@ class Index(NamedTuple):
 class Batch(NamedTuple):
     """A run of events as the index sees them.
 
-    `codes` has a row per event and a column per lane; `strings` a column per text slot, numbers into `held_starts`.
+    `codes` has a row per event and a column per lane, `flat` is the same, row after row; `strings` has a column per
+    text slot, numbers into `held_starts`.
     `visible` is empty, or has a row per event: bit s is set if subscriptions of token set s may see it.
     """
 
     codes: NDArray[np.int32]
+    flat: NDArray[np.int32]
     strings: NDArray[np.int32]
     held_starts: NDArray[np.int64]
     held: NDArray[np.int32]

@@ -25,6 +25,13 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     return machine_code
 
 
+def inlined(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same, copied into its callers: a call would count references to every array that it hands over."""
+    njit: Any = numba.njit(cache=True, nogil=True, error_model="numpy", forceinline=True)
+    machine_code: Callable[..., Any] = njit(function)
+    return machine_code
+
+
 @_intrinsic  # type: ignore[untyped-decorator]
 def trailing_zeros(typing_context: Any, word: Any) -> Any:
     """The place of the lowest bit that is set; the word must not be 0."""

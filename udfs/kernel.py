@@ -15,14 +15,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from udfs.encode import Encoder
-from udfs.gather import by_cluster, by_event, order, pair, spread
+from udfs.gather import by_cluster, by_event, meet_all, order, pair, spread
 from udfs.index import Batch
 from udfs.tokens import visible
 
 if TYPE_CHECKING:
     from udfs.program import Program
 
-ROWS = 4096
+ROWS = 16_384
 """Events of a run: enough of them to share a cluster, few enough that their codes stay in the processor's cache."""
 
 SMALL = 1 << 15
@@ -42,10 +42,10 @@ class Worker:
         self._program, self._index = program, program.index
         self._encoder = Encoder(program.columns, program.slots, program.encoding, program.words, program.patterns)
         self._clusters = np.empty(len(self._index.tables) + len(self._index.token_clusters) + 1, np.int32)
-        self._found = np.empty(len(self._index.entries), np.int32)
+        self._found = np.empty((2, len(self._index.keys) + 1), np.int32)
         self._bits = np.zeros((len(program.ids) >> 6) + 1, np.uint64)
         self._summary = np.zeros((len(program.ids) >> 12) + 1, np.uint64)
-        self._events = np.empty(0, np.int32)
+        self._met, self._events = np.empty(0, np.int32), np.empty(0, np.int32)
         self._pairs = np.empty((2, 0), np.int32)
         self._lock = Lock()
 
@@ -74,40 +74,41 @@ class Worker:
             if tokens is None
             else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
         )
-        return Batch(codes, strings, known.held_starts, known.held, seen)
+        return Batch(codes, codes.reshape(-1), strings, known.held_starts, known.held, seen)
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
-        if len(self._index.entries) < SMALL or not self._by_cluster(batch, lengths):
+        if len(self._index.keys) < SMALL or not self._by_cluster(batch, lengths):
             self._by_event(batch, lengths)
 
     def _by_event(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
         event = 0
         while True:
             event, self._total = by_event(
-                self._index, batch, event, self._clusters, self._found, self._bits, self._summary,
+                self._index, batch, event, self._clusters, self._found[0], self._found[1], self._bits, self._summary,
                 lengths, self._items, self._total,
             )  # fmt: skip
             if event == len(lengths):
                 return
-            self._reserve(len(self._index.entries))
+            self._reserve(len(self._index.keys))
 
     def _by_cluster(self, batch: Batch, lengths: NDArray[np.int32]) -> bool:
         """False, and nothing done, if the run has too many pairs."""
-        ends = np.empty(len(self._index.cluster_runs) - 1, np.int64)
-        pairs = pair(self._index, batch, self._clusters, ends, self._events)
-        if pairs > len(self._events):
-            if pairs > MOST_PAIRS:
+        starts, room = np.empty(len(lengths) + 1, np.int64), len(self._clusters)
+        while meet_all(self._index, batch, starts, self._met, room) < 0:
+            if len(self._met) > MOST_PAIRS:
                 return False
-            self._events = np.empty(pairs + pairs // 4, np.int32)
-            pair(self._index, batch, self._clusters, ends, self._events)
-        counts, cluster, place, total = np.zeros(len(lengths), np.int64), 0, 0, 0
+            self._met = np.empty(2 * len(self._met) + room, np.int32)
+            self._events = np.empty(len(self._met), np.int32)
+        ends = np.empty(len(self._index.cluster_runs) - 1, np.int32)
+        pair(starts, self._met, ends, self._events)
+        counts, run, at, total = np.zeros(len(lengths), np.int64), 0, -1, 0
         while True:
-            cluster, place, total = by_cluster(
-                self._index, batch, ends, self._events, cluster, place, self._pairs[0], self._pairs[1], counts, total
+            run, at, total = by_cluster(
+                self._index, batch, ends, self._events, run, at, self._pairs[0], self._pairs[1], counts, total
             )
-            if cluster == len(ends):
+            if run == len(self._index.runs):
                 break
-            if self._pairs.shape[1] >= MOST_PAIRS + len(self._index.entries):
+            if self._pairs.shape[1] >= MOST_PAIRS:
                 return False
             self._widen(total)
         self._order(total, counts, lengths)
@@ -115,7 +116,7 @@ class Worker:
 
     def _widen(self, total: int) -> None:
         """Room for twice as many matches, and for all entries of any cluster."""
-        wider = np.empty((2, 2 * self._pairs.shape[1] + len(self._index.entries)), np.int32)
+        wider = np.empty((2, 2 * self._pairs.shape[1] + len(self._index.keys) + 1), np.int32)
         wider[:, :total] = self._pairs[:, :total]
         self._pairs = wider
 

@@ -1,7 +1,9 @@
-"""The hot loop: which entries of a cluster does an event satisfy?
+"""The hot loop: which entries of a run do these events satisfy?
 
 Law: an interval is tested as one unsigned comparison, `code - low <= width`, in which the code of a null, -1, fails by
 itself, and which `IS NULL` passes as the interval of -1. Entries of a run that binary search leaves out do not match.
+
+Places are masked where they are used: a number that cannot be negative needs no look from the end of the array.
 """
 
 from __future__ import annotations
@@ -10,79 +12,112 @@ from typing import Any
 
 import numpy as np
 
-from udfs.index import Batch, Index
-from udfs.jit import compiled
+from udfs.index import INLINE, Batch, Index
+from udfs.jit import inlined
 
 # Enumerations as plain numbers: what the compiler to machine code understands.
 _REST, _EQUAL, _LOW = 0, 1, 2
 _INTERVAL, _SET, _HOLDS = 0, 1, 2
+_ANY = 0x7FFF_FFFF
+_FEW = 4
+_LANE = INLINE - 1
 
 
-@compiled
-def scan(index: Index, batch: Batch, cluster: int, event: int, found: Any, count: int) -> Any:
-    """Append to `found` the subscriptions of a cluster that match an event; there is room for all of its entries."""
-    runs, keys, entries, codes = index.runs, index.keys, index.entries, batch.codes
-    for run in range(index.cluster_runs[cluster], index.cluster_runs[cluster + 1]):
-        shape, first, last = runs[run, 0], runs[run, 2], runs[run, 3]
+@inlined
+def scan(
+    index: Index, batch: Batch, run: int, events: Any, at: int, end: int, found: Any, owners: Any, counts: Any, total: int
+) -> Any:
+    """Append to `found` the subscriptions of a run that match the events from `at` to `end`, and to `owners` the event.
+
+    Stops at an event for which there may be no room; returns it, and how many matches there are.
+    """
+    keys, entries = index.keys, index.entries
+    codes, width = batch.flat, batch.codes.shape[1]
+    shape, run_lane = index.runs[run & _ANY, 0], index.runs[run & _ANY, 1]
+    first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
+    while at < end:
+        if total + stop - first >= len(found):
+            return at, total
+        event = np.int64(events[at & _ANY])
+        row = event * width
+        begin, last = first, stop
         if shape != _REST:
-            code = codes[event, runs[run, 1]]
+            code = np.int64(codes[(row + run_lane) & _ANY])
             if code < 0:
-                continue
-            if shape == _EQUAL:
-                first = _lower(keys, first, last, code)
-                end = first
-                while end < last and keys[end] == code:
-                    end += 1
-                last = end
+                last = begin
+            elif shape == _EQUAL:
+                begin = _lower(keys, begin, last, code)
+                last = _lower(keys, begin, last, code + 1)
             else:
-                last = _lower(keys, first, last, code + 1 if shape == _LOW else 1 - code)
-        for at in range(first, last):
-            lanes = entries[at, 1]
-            if np.uint32(codes[event, lanes & 0xFFFF] - entries[at, 2]) > np.uint32(entries[at, 3]):
+                last = _lower(keys, begin, last, code + 1 if shape == _LOW else 1 - code)
+        passed = total
+        for place in range(begin, last):
+            entry = (place & _ANY) << 3
+            lanes = np.int64(entries[entry + 1])
+            one = np.uint32(codes[(row + (lanes & _LANE)) & _ANY] - entries[entry + 2]) <= np.uint32(entries[entry + 3])
+            lane = lanes >> 10 & _LANE
+            two = np.uint32(codes[(row + lane) & _ANY] - entries[entry + 4]) <= np.uint32(entries[entry + 5])
+            found[passed & _ANY] = place  # overwritten unless both hold: a branch would be guessed wrong too often
+            passed += one & two
+        before = total
+        for place in range(total, passed):
+            which = np.int64(found[place & _ANY]) & _ANY
+            entry = which << 3
+            lane = np.int64(entries[entry + 1]) >> 20 & _LANE
+            if np.uint32(codes[(row + lane) & _ANY] - entries[entry + 6]) > np.uint32(entries[entry + 7]):
                 continue
-            if np.uint32(codes[event, lanes >> 16] - entries[at, 4]) > np.uint32(entries[at, 5]):
-                continue
-            if entries[at, 6] >= 0 and not _passes(index, batch, event, entries[at, 6]):
+            if index.more[which] >= 0 and not _passes(index, batch, codes, row, event, index.more[which]):
                 continue
             if len(batch.visible):
-                held = entries[at, 7]
+                held = index.sets[which]
                 if not (batch.visible[event, held >> 6] >> np.uint64(held & 63)) & np.uint64(1):
                     continue
-            found[count] = entries[at, 0]
-            count += 1
-    return count
+            found[total & _ANY] = entries[entry]
+            owners[total & _ANY] = event
+            total += 1
+        counts[event & _ANY] += total - before
+        at += 1
+    return at, total
 
 
-@compiled
+@inlined
 def _lower(keys: Any, first: int, last: int, key: int) -> Any:
     """The first place whose key is not less."""
     while first < last:
         middle = (first + last) >> 1
-        if keys[middle] < key:
+        if keys[middle & _ANY] < key:
             first = middle + 1
         else:
             last = middle
     return first
 
 
-@compiled
-def _passes(index: Index, batch: Batch, event: int, at: int) -> Any:
+@inlined
+def _passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: int) -> Any:
     """Follow the tests from one to the next until they accept or refuse."""
-    tests = index.tests
+    tests, bounds = index.tests, index.bounds
     holds: Any
     while at >= 0:
-        test, lane, a, b = tests[at, 0], tests[at, 1], tests[at, 2], tests[at, 3]
-        if test == _INTERVAL:
-            holds = np.uint32(batch.codes[event, lane] - a) <= np.uint32(b)
-        elif test == _SET:
-            holds = (_lower(index.bounds, a, b, batch.codes[event, lane] + 1) - a) & 1 == 1
+        test = (np.int64(at) & _ANY) << 3
+        kind, lane, a, b = tests[test], np.int64(tests[test + 1]), np.int64(tests[test + 2]), np.int64(tests[test + 3])
+        if kind == _INTERVAL:
+            holds = np.uint32(codes[(row + lane) & _ANY] - a) <= np.uint32(b)
+        elif kind == _SET:
+            code = codes[(row + lane) & _ANY]
+            odd = 0
+            if b - a <= _FEW:
+                for place in range(a, b):
+                    odd ^= np.int64(bounds[place & _ANY] <= code)
+            else:
+                odd = (_lower(bounds, a, b, code + 1) - a) & 1
+            holds = odd == 1
         else:
             string = batch.strings[event, lane]
             held = False
             if string >= 0:
                 first, last = batch.held_starts[string], batch.held_starts[string + 1]
                 place = _lower(batch.held, first, last, a)
-                held = place < last and batch.held[place] == a
-            holds = held if test == _HOLDS else not held
-        at = tests[at, 4] if holds else tests[at, 5]
+                held = place < last and batch.held[place & _ANY] == a
+            holds = held if kind == _HOLDS else not held
+        at = tests[test + 4] if holds else tests[test + 5]
     return at == -1

@@ -2,7 +2,7 @@
 
 Law: an access predicate is implied by its conjunction, so an event that fails it cannot match; a wrong guess of how
 selective it is costs time only. Never under a negation or an absence, which most events satisfy. What equals a code
-hangs in that code's cell; an interval of codes in the one or two cells of the narrowest grid that it fits; a few
+hangs in that code's cell; an interval of codes in the two or three cells of a grid that it touches; a few
 values of an IN in a cell each; a suffix, substring or LIKE in the cluster of its token.
 """
 
@@ -19,7 +19,7 @@ from routing.matching.predicates import Predicates
 from udfs.index import Shape, Test
 from udfs.jit import compiled
 
-GRIDS = (0, 3, 6, 9, 12, 15)
+GRIDS = (0, 2, 4, 6, 8, 10, 12, 14, 16)
 """The widths of cells, as powers of two."""
 
 FEW = 8
@@ -96,7 +96,7 @@ def _eligible(predicates: Predicates, share: NDArray[np.float32], tops: NDArray[
     narrow = interval & ~point & (share < 0.2) & (b < top) & (a > 0) & (b - a < 1 << GRIDS[-1])
     holds = tests == Test.HOLDS
     found[point | holds] = share[point | holds]
-    found[narrow] = 4 * share[narrow]  # a cell is wider than the interval, and there may be two
+    found[narrow] = 8 * share[narrow]  # cells stick out at both ends, and small clusters cost more an entry
     sets = np.flatnonzero(tests == Test.SET)
     found[sets] = _set_share(predicates, sets, tops)
     return found
@@ -147,7 +147,7 @@ def _fill_cells(
             grid, first, last = -3, 0, (b[row] - a[row]) // 2 - 1
         else:
             grid = 0
-            while (1 << grids[grid]) < b[row] - a[row] + 1:
+            while (2 << grids[grid]) < b[row] - a[row] + 1:
                 grid += 1
             first, last = a[row] >> grids[grid], b[row] >> grids[grid]
         counts[conjunction] = last - first + 1

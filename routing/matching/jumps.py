@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from routing.matching.clauses import Tree
-from routing.matching.predicates import Predicates
+from routing.matching.predicates import HOLE, Predicates
 from udfs.index import ACCEPT, REJECT, Test
 
 
@@ -28,8 +28,8 @@ class Jumps:
 
     def shifted(self, by: int) -> NDArray[np.int32]:
         """All tests, as if so many came before them."""
-        tests = np.array(self._tests, np.int32).reshape(-1, 6)
-        tests[:, 4:] += np.where(tests[:, 4:] >= 0, by, 0)
+        tests = np.array(self._tests, np.int32).reshape(-1, 8)
+        tests[:, 4:6] += np.where(tests[:, 4:6] >= 0, by, 0)
         return tests
 
     def _tree(self, tree: Tree, then: int, otherwise: int) -> int:
@@ -50,7 +50,9 @@ class Jumps:
             return otherwise
         for row in range(self._starts[number], self._starts[number + 1]):
             test, lane, a, b = int(rows.tests[row]), int(rows.lanes[row]), int(rows.a[row]), int(rows.b[row])
-            where = lane if test in (Test.INTERVAL, Test.SET) else int(self._text_slots[lane])
-            self._tests.append((test, where, a, b - a if test == Test.INTERVAL else b, then, otherwise))
+            where = int(self._text_slots[lane]) if test in (Test.HOLDS, Test.LACKS) else lane
+            around = test in (Test.INTERVAL, HOLE)
+            row_of = (Test.INTERVAL, where, a, b - a) if around else (test, where, a, b)
+            self._tests.append((*row_of, then, otherwise, 0, 0))
             then = len(self._tests) - 1
         return then

@@ -15,12 +15,13 @@ from routing.matching.access import GRIDS, RUN, SPLIT, TOKEN, Access, access, se
 from routing.matching.clauses import Clauses
 from routing.matching.encodings import Encodings
 from routing.matching.jumps import Jumps
-from routing.matching.predicates import Lanes, Predicates
+from routing.matching.predicates import HOLE, Lanes, Predicates
 from udfs.columns import Domain
-from udfs.index import LANES, Index, Shape, Test
+from udfs.index import INLINE, LANES, Index, Shape, Test
 from udfs.jit import compiled
 
-_INTERVAL, _LOW, _HIGH = int(Test.INTERVAL), int(Shape.LOW), int(Shape.HIGH)
+_HOLDS, _LACKS = int(Test.HOLDS), int(Test.LACKS)
+_INTERVAL, _LOW, _HIGH, _HOLE = int(Test.INTERVAL), int(Shape.LOW), int(Shape.HIGH), int(HOLE)
 
 
 def index(
@@ -43,16 +44,16 @@ def index(
     group = _groups(place, ordering, shapes, keys, predicates.lanes)
     order = np.lexsort((keys, group))
     rest = (ordering[order], shapes[order], starts, *rows, _limits(lanes, made), made.text_slots)
-    entries, tests = _entries(hung.conjunctions[order], hung.used[order], owners, *rest, token_set_of)
+    entries, more, tests = _entries(hung.conjunctions[order], hung.used[order], owners, *rest)
     which = np.flatnonzero(hung.conjunctions[order] >= count)
     begin = np.array([first for _, first in trees], np.int32)[hung.conjunctions[order][which] - count]
-    entries[which, 6] = np.where(begin >= 0, begin + len(tests), begin)
+    more[which] = np.where(begin >= 0, begin + len(tests), begin)
     runs, cluster_runs = _runs(group[order], len(clusters))
-    tables, cells, token_clusters = _doors(clusters, lanes.tops, len(predicates.tokens))
-    tests = np.concatenate([tests, jumps.shifted(len(tests))])
-    return Index(
-        tables, cells, token_clusters, cluster_runs, runs, keys[order], entries, tests, predicates.bounds
-    )  # fmt: skip
+    sets = token_set_of[entries[:, 0]] if len(token_set_of) else token_set_of
+    jumped = np.concatenate([tests, jumps.shifted(len(tests))])
+    doors = _doors(clusters, lanes.tops, len(predicates.tokens))
+    filled = (keys[order], entries.ravel(), more, sets, jumped.ravel(), predicates.bounds)
+    return Index(*doors, cluster_runs, runs, *filled)
 
 
 def _living(hung: Access, owners: NDArray[np.int32], dead: NDArray[np.bool_]) -> Access:
@@ -99,52 +100,49 @@ def _limits(lanes: Lanes, made: Encodings) -> NDArray[np.int64]:
 @compiled
 def _entries(
     conjunctions: Any, used: Any, owners: Any, ordering: Any, shapes: Any, starts: Any,
-    tests: Any, lanes: Any, a: Any, b: Any, share: Any, limits: Any, text_slots: Any, token_set_of: Any,
+    tests: Any, lanes: Any, a: Any, b: Any, share: Any, limits: Any, text_slots: Any,
 ) -> Any:  # fmt: skip
     """The entries, and the tests that do not fit into them; first the intervals, the most selective ones foremost."""
-    more = 0
+    room = 0
     for entry in range(len(conjunctions)):
-        more += starts[conjunctions[entry] + 1] - starts[conjunctions[entry]]
-    entries, left = np.zeros((len(conjunctions), 8), np.int32), np.empty((more, 6), np.int32)
-    more = 0
+        room += starts[conjunctions[entry] + 1] - starts[conjunctions[entry]]
+    entries, left = np.zeros((len(conjunctions), 8), np.int32), np.zeros((room, 8), np.int32)
+    more, inline, total = np.full(len(conjunctions), -1, np.int32), np.empty(3, np.int64), 0
     for entry in range(len(conjunctions)):
         conjunction = conjunctions[entry]
         first, last = starts[conjunction], starts[conjunction + 1]
+        settled = used[entry]
+        order = ordering[entry]
+        if order >= 0 and not _settled(order, shapes[entry], a, b, limits, lanes):
+            order = -1
         entries[entry, 0] = owners[conjunction]
-        entries[entry, 3] = entries[entry, 5] = -1
-        entries[entry, 6] = -1
-        if len(token_set_of):
-            entries[entry, 7] = token_set_of[owners[conjunction]]
-        inline = np.full(2, -1, np.int64)
-        for place in range(2):
+        inline[:] = -1
+        for place in range(3):
+            entries[entry, 3 + 2 * place] = -1
+            best = np.int64(-1)
             for row in range(first, last):
-                settled = row == used[entry] or (
-                    row == ordering[entry] and _settled(row, shapes[entry], a, b, limits, lanes)
-                )
-                if tests[row] != _INTERVAL or settled or row == inline[0]:
-                    continue
-                if inline[place] < 0 or share[row] < share[inline[place]]:
-                    inline[place] = row
-            if inline[place] >= 0:
-                row = inline[place]
-                entries[entry, 1] |= lanes[row] << (16 * place)
-                entries[entry, 2 + 2 * place], entries[entry, 3 + 2 * place] = a[row], b[row] - a[row]
-        begin = more
+                plain = (tests[row] == _INTERVAL or tests[row] == _HOLE) and lanes[row] < INLINE
+                free = row != settled and row != order and row != inline[0] and row != inline[1]
+                if plain and free and (best < 0 or share[row] < share[best]):
+                    best = row
+            if best >= 0:
+                inline[place] = best
+                entries[entry, 1] |= lanes[best] << (10 * place)
+                entries[entry, 2 + 2 * place], entries[entry, 3 + 2 * place] = a[best], b[best] - a[best]
+        begin = total
         for row in range(first, last):
-            settled = row == used[entry] or (
-                row == ordering[entry] and _settled(row, shapes[entry], a, b, limits, lanes)
-            )
-            if settled or row == inline[0] or row == inline[1]:
+            if row == settled or row == order or row == inline[0] or row == inline[1] or row == inline[2]:
                 continue
-            left[more, 0], left[more, 4], left[more, 5] = tests[row], more + 1, -2
-            left[more, 1] = lanes[row] if tests[row] < 2 else text_slots[lanes[row]]
-            left[more, 2] = a[row]
-            left[more, 3] = b[row] - a[row] if tests[row] == _INTERVAL else b[row]
-            more += 1
-        if more > begin:
-            entries[entry, 6] = begin
-            left[more - 1, 4] = -1
-    return entries, left[:more].copy()
+            width = tests[row] == _INTERVAL or tests[row] == _HOLE
+            left[total, 0] = _INTERVAL if width else tests[row]
+            left[total, 1] = text_slots[lanes[row]] if tests[row] == _HOLDS or tests[row] == _LACKS else lanes[row]
+            left[total, 2], left[total, 3] = a[row], b[row] - a[row] if width else b[row]
+            left[total, 4], left[total, 5] = total + 1, -2
+            total += 1
+        if total > begin:
+            more[entry] = begin
+            left[total - 1, 4] = -1
+    return entries, more, left[:total].copy()
 
 
 @compiled
@@ -172,10 +170,12 @@ def _doors(
     token_clusters[clusters[of_tokens] - TOKEN] = of_tokens
     of_cells = np.flatnonzero((clusters >= 0) & (clusters < TOKEN))
     kinds = np.unique(clusters[of_cells] >> 32)
+    kinds = kinds[np.argsort(kinds & (LANES - 1), kind="stable")]  # an event's code is looked up in all grids at once
     shifts, lanes = np.array(GRIDS)[kinds >> 15], kinds & (LANES - 1)
     sizes = (tops[lanes] >> shifts) + 1
     starts = np.cumsum(sizes) - sizes
     cells = np.full(int(sizes.sum()), -1, np.int32)
-    kind = np.searchsorted(kinds, clusters[of_cells] >> 32)
+    sorter = np.argsort(kinds)
+    kind = sorter[np.searchsorted(kinds, clusters[of_cells] >> 32, sorter=sorter)]
     cells[starts[kind] + (clusters[of_cells] & 0xFFFF_FFFF)] = of_cells
     return np.stack([lanes, shifts, starts], axis=1).astype(np.int32).reshape(-1, 3), cells, token_clusters

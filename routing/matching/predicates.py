@@ -21,6 +21,9 @@ from routing.matching.cuts import KIND
 from udfs.columns import Slot, slots
 from udfs.index import Test
 
+HOLE = np.int8(len(Test))
+"""A test that the compiler tells from INTERVAL, and the kernel does not."""
+
 _TOKENS = (Op.SUFFIX, Op.NOT_SUFFIX, Op.SUBSTRING, Op.NOT_SUBSTRING, Op.LIKE, Op.NOT_LIKE)
 # Which of its two cuts, at the constant and just above it, a predicate needs.
 _AT = np.isin(np.arange(18), (Op.IN, Op.NOT_IN, Op.LESS, Op.AT_LEAST, Op.PREFIX, Op.NOT_PREFIX))
@@ -51,7 +54,8 @@ class Lanes:
 class Predicates:
     """A row per test, sorted by conjunction; `dead` tells the conjunctions that are never true.
 
-    Of an INTERVAL, a and b are its ends; of a SET, its place in `bounds`; of HOLDS and LACKS, a is the token.
+    Of an INTERVAL, a and b are its ends; of a SET, its place in `bounds`; of HOLDS and LACKS, a is the token. A HOLE
+    is an interval that goes around: from a, just above what it leaves out, upwards to b, just below, nulls included.
     """
 
     conjunctions: NDArray[np.int32]
@@ -98,6 +102,7 @@ class _Resolution:
         self._choose_members()
         lanes = self._lay_out()
         self._intervals()
+        self._holes()
         self._sets()
         tokens = self._tokens()
         return lanes, self._merged(tokens)
@@ -178,20 +183,31 @@ class _Resolution:
         rows = np.flatnonzero(here & (ops == Op.NOT_NULL))
         self._emit(rows, Test.INTERVAL, np.zeros(len(rows), np.int64), self.tops[self.lanes[rows]])
 
-    def _sets(self) -> None:
-        """The predicates that are several intervals: IN, NOT IN and a prefix negated, as ascending bounds."""
+    def _holes(self) -> None:
+        """The predicates that leave one interval out; those of a null, and of other kinds, fail by another test."""
         ops, live = self.clauses.ops, self.alive
-        several = live & (ops == Op.IN) & (self.counts > 1)
-        outside = live & ((ops == Op.NOT_IN) | (ops == Op.NOT_PREFIX)) & (self.counts > 0)
+        one = live & (ops == Op.NOT_IN) & (self.counts == 1)
+        for rows, high, places in (
+            (np.flatnonzero(one), self.above, 0),
+            (np.flatnonzero(live & (ops == Op.NOT_PREFIX) & (self.counts > 0)), self.at, 1),
+        ):
+            firsts = self.firsts[rows]
+            segment = self.segment[firsts]
+            self._emit(rows, HOLE, high[firsts + places], self.at[firsts] - 1)
+            self._emit(rows, Test.INTERVAL, self.bases[segment], self.last[segment])
+
+    def _sets(self) -> None:
+        """The predicates that are several intervals, IN and NOT IN, as ascending bounds."""
+        ops, live = self.clauses.ops, self.alive & (self.counts > 1)
+        several, outside = live & (ops == Op.IN), live & (ops == Op.NOT_IN)
         rows = np.flatnonzero(several | outside)
         if not len(rows):
             return
         members = np.flatnonzero((several | outside)[self.member_rows])
-        owner, prefix = self.member_rows[members], ops[self.member_rows[members]] == Op.NOT_PREFIX
-        firsts = self.firsts[rows[outside[rows]]]
-        segment = self.segment[firsts]
-        edges = [self.at[members], self.above[members[~prefix]], self.bases[segment], self.last[segment] + 1]
-        owners = [owner, owner[~prefix], rows[outside[rows]], rows[outside[rows]]]
+        owner, without = self.member_rows[members], rows[outside[rows]]
+        segment = self.segment[self.firsts[without]]
+        edges = [self.at[members], self.above[members], self.bases[segment], self.last[segment] + 1]
+        owners = [owner, owner, without, without]
         keys = np.unique(np.concatenate(owners).astype(np.int64) << 32 | np.concatenate(edges))
         self.bounds = (keys & 0xFFFF_FFFF).astype(np.int32)
         places = np.searchsorted(keys, np.append(rows, len(ops)).astype(np.int64) << 32)
