@@ -210,10 +210,10 @@ def is_point(a: Spans) -> bool:
     if len(a) != 2:
         return False
     low, high = a
+    if low[0] != high[0]:
+        return low == TRUE_AT and high == NUMBER
     if len(high) == 3:
         return low == (*high[:2], 0)
-    if len(high) == 1:
-        return low == TRUE_AT
     if isinstance(high[1], str):
         return high[1] == (low[1] if len(low) > 1 else "") + "\0"
     return high == TRUE_AT or low == (high[0], high[1] - 1)

@@ -18,7 +18,7 @@ from routing.filters.ast import Filter
 from routing.filters.forest import Forest
 from routing.filters.hull import hull, tightest_box
 from routing.filters.line import Cut, Spans
-from routing.filters.normal import LARGEST, boxes, in_order, joined_boxes, size_of
+from routing.filters.normal import LARGEST, boxes, fewest, in_order, joined_boxes, size_of
 from routing.filters.parse import parse
 from routing.filters.region import NOTHING, Box, Region, region, union
 from routing.filters.relation import Given, as_region, region_covers
@@ -71,32 +71,32 @@ def _together(parts: list[Region]) -> Region:
 
 
 def merge_perfectly(filters: Iterable[str | Filter]) -> tuple[Filter, ...]:
-    """The same events in as few conjunctions as perfect merging gives: what a broker may forward instead.
+    """The same events in fewer filters: what a broker may forward instead.
+
+    Conjunctions that differ in one attribute become one; a filter that another covers goes; any other stays.
 
     >>> from routing.filters import to_sql
     >>> [to_sql(f) for f in merge_perfectly(["a = 1 AND b = 1", "a = 2 AND b = 1", "a > 5", "a > 7 AND b = 3"])]
     ['a > 5', 'a IN (1, 2) AND b = 1']
     """
-    small: list[Box] = []
-    large: list[Filter] = []
+    single: list[Box] = []
+    others: list[tuple[Filter, Region]] = []
     for tree in (parse(filter) if isinstance(filter, str) else filter for filter in filters):
         part = region(tree)
-        if size_of(part) <= LARGEST:
-            small += boxes(part)
-        else:
-            large.append(tree)
-    return *map(spelled_box, _fewest(small)), *large
-
-
-def _fewest(some: list[Box]) -> list[Box]:
-    """Joined and without those inside others, again and again, until that changes nothing."""
+        some = fewest(boxes(part)) if size_of(part) <= LARGEST else []
+        if len(some) == 1:
+            single += some
+        elif part is not NOTHING:
+            others.append((tree, part))
     while True:
-        joined = joined_boxes(some)
-        forest = Forest(enumerate(map(Region, joined)))
-        left = [joined[at] for at in forest.roots()]
-        if len(left) == len(some):
-            return in_order(left)
-        some = left
+        joined = joined_boxes(single)
+        forest = Forest([*enumerate(map(Region, joined)), *enumerate((part for _, part in others), len(joined))])
+        roots = set(forest.roots())
+        kept = [box for at, box in enumerate(joined) if at in roots]
+        others = [other for at, other in enumerate(others, len(joined)) if at in roots]
+        if len(kept) == len(single):
+            return *map(spelled_box, in_order(kept)), *(tree for tree, _ in others)
+        single = kept
 
 
 def _coarse(values: Values, intervals: int) -> Values:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from routing.filters import line
 from routing.filters.ast import And, Comparison, Constant, Filter, In, IsNull, Not, Or, Text, TextTest
+from routing.filters.like import compile_like
 from routing.filters.negation import FLIPPED
 from routing.filters.values import EVERY_VALUE, Values, text_values
 from routing.filters.words import Pattern
@@ -98,7 +99,11 @@ def _null(filter: IsNull, positive: bool) -> Values:
 
 def _text(filter: TextTest, positive: bool) -> Values:
     if filter.test is not Text.PREFIX:
-        return text_values(Pattern(filter.test, filter.text), passed=positive)
+        values = text_values(Pattern(filter.test, filter.text), passed=positive)
+        if filter.test is not Text.LIKE or not positive:
+            return values
+        begins = compile_like(filter.text)[0]  # with a text, perhaps: the spans may say so
+        return values._replace(spans=line.prefixed(begins)) if isinstance(begins, str) else values
     spans = line.prefixed(filter.text)
     return Values(spans if positive else line.intersection(line.STRINGS, line.complement(spans)))
 

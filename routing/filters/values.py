@@ -34,7 +34,17 @@ class Values(NamedTuple):
         spans = line.intersection(self.spans, other.spans)
         if self[1:] == _PLAIN == other[1:]:
             return Values(spans)
-        return Values(spans, self.required | other.required, self.refused | other.refused)
+        return Values(spans, self.required | other.required, self.refused | other.refused).tight()
+
+    def tight(self) -> Values:
+        """The same values, with single strings tested already; if all spans are such, no tests are left."""
+        pieces = list(line.pairs(self.spans))
+        single = [line.is_point(piece) for piece in pieces]
+        if not any(single):
+            return self
+        kept = [piece for piece, point in zip(pieces, single, strict=True) if not point or self.holds(piece[0])]
+        spans = tuple(cut for piece in kept for cut in piece)
+        return Values(spans) if all(single) else self._replace(spans=spans)
 
     def complement(self) -> list[Values]:
         """What is not in here, as a union: outside the spans, or inside and failing one of the tests."""
