@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults check format bench doctor lock wheel clean
+.PHONY: help setup demo test test-faults check format bench bench-match doctor lock wheel clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ format: $(READY)  ## format the code
 
 bench: $(READY)  ## the pipeline at 1,000 subscriptions against an identity copy
 	@$(BIN)/python -m benchmarks.pipeline
+
+bench-match: $(READY)  ## the matching kernel on one core against what any matcher must spend
+	@$(BIN)/python -m benchmarks.matching
 
 doctor: $(READY)  ## what is here and what is missing
 	@$(BIN)/sluice doctor

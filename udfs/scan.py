@@ -25,7 +25,16 @@ _LANE = INLINE - 1
 
 @inlined
 def scan(
-    index: Index, batch: Batch, run: int, events: Any, at: int, end: int, found: Any, owners: Any, counts: Any, total: int
+    index: Index,
+    batch: Batch,
+    run: Any,
+    events: Any,
+    at: Any,
+    end: Any,
+    found: Any,
+    owners: Any,
+    counts: Any,
+    total: Any,
 ) -> Any:
     """Append to `found` the subscriptions of a run that match the events from `at` to `end`, and to `owners` the event.
 
@@ -51,6 +60,7 @@ def scan(
             else:
                 last = _lower(keys, begin, last, code + 1 if shape == _LOW else 1 - code)
         passed = total
+        place: Any
         for place in range(begin, last):
             entry = (place & _ANY) << 3
             lanes = np.int64(entries[entry + 1])
@@ -104,7 +114,7 @@ def _passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: in
             holds = np.uint32(codes[(row + lane) & _ANY] - a) <= np.uint32(b)
         elif kind == _SET:
             code = codes[(row + lane) & _ANY]
-            odd = 0
+            odd: Any = 0
             if b - a <= _FEW:
                 for place in range(a, b):
                     odd ^= np.int64(bounds[place & _ANY] <= code)

@@ -74,7 +74,9 @@ class _Plain:
         distinct, place = np.unique(keys[number], return_inverse=True)
         values[number] = place
         names = [self._text(self._names, name).decode() for name in range(self._names.count)]
-        texts = Texts(self._texts.data[: self._texts.starts[self._texts.count]], self._texts.starts[: self._texts.count + 1])
+        texts = Texts(
+            self._texts.data[: self._texts.starts[self._texts.count]], self._texts.starts[: self._texts.count + 1]
+        )
         return Clauses(
             np.concatenate([np.empty(0, np.int32), *self._owners]),
             conjunctions,

@@ -55,11 +55,12 @@ def compile_program(
     pairs = subscriptions if isinstance(subscriptions, list) else list(subscriptions)
     if tokens is not None and len(tokens) != len(pairs):
         raise ValueError(f"{len(tokens)} token sets for {len(pairs)} subscriptions")
-    clauses = clauses_of([filter for _, filter in pairs], limits, lambda place: _parsed(*pairs[place], limits, zone))
+    clauses = clauses_of([filter for _, filter in pairs], limits, lambda place: _parsed(pairs[place], limits, zone))
     return _program(pa.array([id for id, _ in pairs], pa.string()), clauses, schema, tokens)
 
 
-def _parsed(id: str, filter: str | Filter, limits: Limits, zone: tzinfo) -> Filter:
+def _parsed(subscription: tuple[str, str | Filter], limits: Limits, zone: tzinfo) -> Filter:
+    id, filter = subscription
     if not isinstance(filter, str):
         return filter
     try:

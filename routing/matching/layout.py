@@ -119,7 +119,7 @@ def _entries(
         inline[:] = -1
         for place in range(3):
             entries[entry, 3 + 2 * place] = -1
-            best = np.int64(-1)
+            best: Any = np.int64(-1)
             for row in range(first, last):
                 plain = (tests[row] == _INTERVAL or tests[row] == _HOLE) and lanes[row] < INLINE
                 free = row != settled and row != order and row != inline[0] and row != inline[1]
@@ -131,7 +131,7 @@ def _entries(
                 entries[entry, 2 + 2 * place], entries[entry, 3 + 2 * place] = a[best], b[best] - a[best]
         begin = total
         for row in range(first, last):
-            if row == settled or row == order or row == inline[0] or row == inline[1] or row == inline[2]:
+            if row in (settled, order, inline[0], inline[1], inline[2]):
                 continue
             width = tests[row] == _INTERVAL or tests[row] == _HOLE
             left[total, 0] = _INTERVAL if width else tests[row]

@@ -59,7 +59,7 @@ class NumberTable:
         return ranks
 
     def cut(self, slot: Slot, numbers: NDArray[Any], strictly: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Where these numbers, which ascend, cut the slot: the words of each. Those that nothing reaches are left out."""
+        """Where these numbers, which ascend, cut the slot: their words. Cuts that nothing reaches are left out."""
         if slot.words > 1:
             return self._slow_cuts(slot, numbers, strictly)
         if slot.domain is Domain.DOUBLE:

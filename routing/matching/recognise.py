@@ -272,7 +272,7 @@ def _number(data: Any, at: int, end: int, members: Any, many: int) -> Any:
     negative = data[at] == 45
     if negative or data[at] == 43:
         at += 1
-    mantissa, scale, digits = 0, 0, 0
+    mantissa, scale, digits = np.int64(0), 0, 0
     start = at
     while at < end and 48 <= data[at] <= 57:
         mantissa = 10 * mantissa + (np.int64(data[at]) - 48)
@@ -343,10 +343,10 @@ def _name(data: Any, at: int, end: int) -> Any:
 def _reserved(data: Any, start: int, end: int) -> Any:
     """Whether a word is a keyword or begins a typed literal; a name that only looks like one costs nothing but time."""
     packed = _pack(data, start, end)
+    found = False
     for place in range(len(_RESERVED)):
-        if packed == _RESERVED[place]:
-            return True
-    return False
+        found |= packed == _RESERVED[place]
+    return found
 
 
 @compiled
@@ -358,7 +358,7 @@ def _is(data: Any, start: int, end: int, word: int) -> Any:
 @compiled
 def _pack(data: Any, start: int, end: int) -> Any:
     """The capitals of a word's first eight letters as one number; 0 for no word."""
-    packed = 0
+    packed = np.int64(0)
     for place in range(start, min(end, start + 8)):
         packed = packed << 8 | (np.int64(data[place]) & 0xDF)
     return packed
