@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 check format bench bench-filters doctor lock wheel clean
+.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 check format bench bench-filters bench-match doctor lock wheel clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ bench: $(READY)  ## the pipeline at 1,000 subscriptions against an identity copy
 
 bench-filters: $(READY)  ## comparing filters, and the forest of 100,000
 	@$(BIN)/python -m benchmarks.filters
+
+bench-match: $(READY)  ## the matching kernel on one core against what any matcher must spend
+	@$(BIN)/python -m benchmarks.matching
 
 doctor: $(READY)  ## what is here and what is missing
 	@$(BIN)/sluice doctor

@@ -63,7 +63,7 @@ def events(rows: int, seed: int = 1) -> pa.RecordBatch:
 
 def subscriptions(count: int, workload: str = "standard", *, rare: bool = False) -> list[tuple[str, str]]:
     """So many (id, filter text) pairs; `rare` ones match a tenth as often, by one predicate more."""
-    made = []
+    made: list[tuple[str, str]] = []
     while len(made) < count:
         made += _thousand(len(made), workload, rare)
     return made[:count]

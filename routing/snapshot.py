@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from routing.config import Config, Source
 from routing.errors import nearest
-from routing.matching.compile import _program as assemble
+from routing.matching.compile import assemble
 from routing.model import Opening, Problem
 from routing.subscriptions import Active, Edition, nobody
 from routing.tables import Tables
@@ -72,7 +72,7 @@ class Programs:
                 self._known.pop(next(iter(self._known)))
             numbers, names = (edition.numbers, edition.names) if beside is None else numbered_on(edition, beside)
             self._known[key] = Standing(
-                self._shelf.put(assemble(edition.ids, edition.clauses, schema, None).save),
+                self._shelf.put(assemble(edition.ids, edition.clauses, schema).save),
                 self._shelf.put(save_consumers(numbers, names)),
             )
         return self._known[key]

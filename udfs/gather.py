@@ -103,7 +103,16 @@ def pair(starts: Any, clusters: Any, ends: Any, events: Any) -> None:
 
 @compiled
 def by_cluster(
-    index: Index, batch: Batch, ends: Any, events: Any, run: int, at: int, found: Any, owners: Any, counts: Any, total: int
+    index: Index,
+    batch: Batch,
+    ends: Any,
+    events: Any,
+    run: int,
+    at: int,
+    found: Any,
+    owners: Any,
+    counts: Any,
+    total: int,
 ) -> Any:
     """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room."""
     cluster = np.searchsorted(index.cluster_runs, run, side="right") - 1

@@ -24,6 +24,9 @@ LANES = 1 << 15
 INLINE = 1 << 10
 """An entry holds the intervals of lanes below this one: three of them share a number."""
 
+PLAIN = 4
+"""Added to the shape of a run whose entries have no tests beyond their three intervals."""
+
 ACCEPT, REJECT = -1, -2
 """Where a test may lead to instead of another test."""
 

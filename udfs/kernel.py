@@ -22,7 +22,7 @@ from udfs.tokens import visible
 if TYPE_CHECKING:
     from udfs.program import Program
 
-ROWS = 16_384
+ROWS = 8192
 """Events of a run: enough of them to share a cluster, few enough that their codes stay in the processor's cache."""
 
 SMALL = 1 << 15

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from udfs.index import INLINE, Batch, Index
+from udfs.index import INLINE, PLAIN, Batch, Index
 from udfs.jit import inlined
 
 # Enumerations as plain numbers: what the compiler to machine code understands.
@@ -25,7 +25,16 @@ _LANE = INLINE - 1
 
 @inlined
 def scan(
-    index: Index, batch: Batch, run: int, events: Any, at: int, end: int, found: Any, owners: Any, counts: Any, total: int
+    index: Index,
+    batch: Batch,
+    run: Any,
+    events: Any,
+    at: Any,
+    end: Any,
+    found: Any,
+    owners: Any,
+    counts: Any,
+    total: Any,
 ) -> Any:
     """Append to `found` the subscriptions of a run that match the events from `at` to `end`, and to `owners` the event.
 
@@ -33,7 +42,8 @@ def scan(
     """
     keys, entries = index.keys, index.entries
     codes, width = batch.flat, batch.codes.shape[1]
-    shape, run_lane = index.runs[run & _ANY, 0], index.runs[run & _ANY, 1]
+    shape, run_lane = index.runs[run & _ANY, 0] & (PLAIN - 1), index.runs[run & _ANY, 1]
+    plain = index.runs[run & _ANY, 0] >= PLAIN and len(batch.visible) == 0
     first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
     while at < end:
         if total + stop - first >= len(found):
@@ -51,13 +61,30 @@ def scan(
             else:
                 last = _lower(keys, begin, last, code + 1 if shape == _LOW else 1 - code)
         passed = total
+        place: Any
+        if plain:
+            for place in range(begin, last):
+                entry = (place & _ANY) << 3
+                lanes = np.int64(entries[entry + 1])
+                code_1, code_2 = codes[(row + (lanes & _LANE)) & _ANY], codes[(row + (lanes >> 10 & _LANE)) & _ANY]
+                code_3 = codes[(row + (lanes >> 20 & _LANE)) & _ANY]
+                one = np.uint32(code_1 - entries[entry + 2]) <= np.uint32(entries[entry + 3])
+                two = np.uint32(code_2 - entries[entry + 4]) <= np.uint32(entries[entry + 5])
+                three = np.uint32(code_3 - entries[entry + 6]) <= np.uint32(entries[entry + 7])
+                found[passed & _ANY] = entries[entry]  # overwritten unless all hold: a branch would be guessed wrong
+                owners[passed & _ANY] = event
+                passed += one & two & three
+            counts[event & _ANY] += passed - total
+            total = passed
+            at += 1
+            continue
         for place in range(begin, last):
             entry = (place & _ANY) << 3
             lanes = np.int64(entries[entry + 1])
             one = np.uint32(codes[(row + (lanes & _LANE)) & _ANY] - entries[entry + 2]) <= np.uint32(entries[entry + 3])
             lane = lanes >> 10 & _LANE
             two = np.uint32(codes[(row + lane) & _ANY] - entries[entry + 4]) <= np.uint32(entries[entry + 5])
-            found[passed & _ANY] = place  # overwritten unless both hold: a branch would be guessed wrong too often
+            found[passed & _ANY] = place
             passed += one & two
         before = total
         for place in range(total, passed):
@@ -104,7 +131,7 @@ def _passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: in
             holds = np.uint32(codes[(row + lane) & _ANY] - a) <= np.uint32(b)
         elif kind == _SET:
             code = codes[(row + lane) & _ANY]
-            odd = 0
+            odd: Any = 0
             if b - a <= _FEW:
                 for place in range(a, b):
                     odd ^= np.int64(bounds[place & _ANY] <= code)

@@ -25,8 +25,8 @@ GRIDS = (0, 2, 4, 6, 8, 10, 12, 14, 16)
 FEW = 8
 """Members up to which an IN is an access predicate."""
 
-SPLIT, RUN = 16, 6
-"""Entries from which a cluster is split, and from which a run is worth its search."""
+SPLIT, RUN, LONG = 16, 6, 64
+"""Entries from which a cluster is split, a run worth its search, and a run cut into those with tests and without."""
 
 TOKEN = 1 << 60
 """Cluster keys from here on are tokens; below, grid, lane and cell."""

@@ -19,12 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from routing.errors import FilterError
-from routing.filters import Limits, parse, push_negations
+from routing.filters import Limits, parse
 from routing.filters.ast import Filter
+from routing.matching.batch import clauses_of
 from routing.matching.clauses import Clauses
 from routing.matching.encodings import encodings
 from routing.matching.layout import index
-from routing.matching.lower import Lowering
 from routing.matching.predicates import resolve
 from udfs.program import Program
 from udfs.tokens import TokenSets
@@ -52,26 +52,27 @@ def compile_program(
     >>> program.match(pa.record_batch({"symbol": ["DIS", "IBM"], "price": [2, None]})).to_pylist()
     [[0, 1], []]
     """
-    ids, lowering = [], Lowering()
-    for number, (id, filter) in enumerate(subscriptions):
-        ids.append(id)
-        tree = _parsed(id, filter, limits, zone) if isinstance(filter, str) else filter
-        lowering.add(number, push_negations(tree))
-    if tokens is not None and len(tokens) != len(ids):
-        raise ValueError(f"{len(tokens)} token sets for {len(ids)} subscriptions")
-    return _program(pa.array(ids, pa.string()), lowering.clauses(), schema, tokens)
+    pairs = subscriptions if isinstance(subscriptions, list) else list(subscriptions)
+    if tokens is not None and len(tokens) != len(pairs):
+        raise ValueError(f"{len(tokens)} token sets for {len(pairs)} subscriptions")
+    clauses = clauses_of([filter for _, filter in pairs], limits, lambda place: _parsed(pairs[place], limits, zone))
+    return assemble(pa.array([id for id, _ in pairs], pa.string()), clauses, schema, tokens)
 
 
-def _parsed(id: str, text: str, limits: Limits, zone: tzinfo) -> Filter:
+def _parsed(subscription: tuple[str, str | Filter], limits: Limits, zone: tzinfo) -> Filter:
+    id, filter = subscription
+    if not isinstance(filter, str):
+        return filter
     try:
-        return parse(text, limits=limits, zone=zone)
+        return parse(filter, limits=limits, zone=zone)
     except FilterError as error:
         raise type(error)(f"subscription {id}: {error.message}", column=error.column, hint=error.hint) from error
 
 
-def _program(
-    ids: pa.StringArray, clauses: Clauses, schema: pa.Schema, tokens: Sequence[Collection[str | int]] | None
+def assemble(
+    ids: pa.StringArray, clauses: Clauses, schema: pa.Schema, tokens: Sequence[Collection[str | int]] | None = None
 ) -> Program:
+    """The program of clauses that are there already, one for each schema."""
     lanes, predicates = resolve(clauses, schema)
     made = encodings(clauses, lanes, predicates.tokens, schema)
     token_set_of, token_arrays = _token_sets(tokens)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from routing.filters.like import Wildcard, compile_like
 from routing.matching.clauses import KINDS, STRING, Clauses, Op
 from routing.matching.cuts import KIND
-from routing.matching.predicates import Lanes, text_ranks
+from routing.matching.predicates import Lanes, by_rank, text_ranks
 from udfs.automaton import Patterns, build
 from udfs.columns import Slot, is_any
 from udfs.encode import Encoding
@@ -41,7 +41,7 @@ def encodings(clauses: Clauses, lanes: Lanes, tokens: NDArray[np.int64], schema:
     cuts: list[NDArray[np.int64]] = []
     texts = [segment for segment in range(len(lanes.segments)) if lanes.segments[segment] % len(KINDS) == STRING]
     text_slots = np.full(len(lanes.columns), -1, np.int32)
-    by_rank = np.argsort(clauses.numbers.ranks())
+    of_rank = by_rank(clauses.numbers.ranks())
     length = 0
     for segment, (lane, kind) in enumerate(_lane_and_kind(lanes)):
         base, first, last = lanes.bases[segment], lanes.cut_starts[segment], lanes.cut_starts[segment + 1]
@@ -53,7 +53,7 @@ def encodings(clauses: Clauses, lanes: Lanes, tokens: NDArray[np.int64], schema:
                 text_slots[lane] = texts.index(segment)
                 rows.append((base, text_slots[lane], text_slots[lane]))
                 continue
-            numbers = by_rank[lanes.cut_ranks[first:last]]
+            numbers = of_rank[lanes.cut_ranks[first:last]]
             cuts.append(clauses.numbers.cut(slot, numbers, lanes.cut_above[first:last]))
             rows.append((base, length, length + len(cuts[-1])))
             length += len(cuts[-1])
@@ -73,13 +73,13 @@ def _lane_and_kind(lanes: Lanes) -> list[tuple[int, int]]:
 
 def _words(clauses: Clauses, lanes: Lanes, texts: list[int]) -> Words:
     """The words of each text segment: a string below one has counted the cuts of those before, the word its own too."""
-    by_rank = np.argsort(text_ranks(clauses))
+    of_rank = by_rank(text_ranks(clauses))
     numbers, codes, slots, count = [], [], [], 0
     for segment in texts:
         first, last = lanes.cut_starts[segment], lanes.cut_starts[segment + 1]
         words, place = np.unique(lanes.cut_ranks[first:last], return_index=True)
         below = lanes.bases[segment] + place
-        numbers.append(by_rank[words])
+        numbers.append(of_rank[words])
         codes.append(np.stack([below, below + ~lanes.cut_above[first:last][place]], axis=1))
         slots.append((count, count + len(words), lanes.bases[segment] + last - first))
         count += len(words)

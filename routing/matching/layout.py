@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.matching.access import GRIDS, RUN, SPLIT, TOKEN, Access, access, second, selectivity
+from routing.matching.access import GRIDS, LONG, RUN, SPLIT, TOKEN, Access, access, second, selectivity
 from routing.matching.clauses import Clauses
 from routing.matching.encodings import Encodings
 from routing.matching.jumps import Jumps
 from routing.matching.predicates import HOLE, Lanes, Predicates
 from udfs.columns import Domain
-from udfs.index import INLINE, LANES, Index, Shape, Test
+from udfs.index import INLINE, LANES, PLAIN, Index, Shape, Test
 from udfs.jit import compiled
 
 _HOLDS, _LACKS = int(Test.HOLDS), int(Test.LACKS)
@@ -42,12 +42,14 @@ def index(
     rows = (predicates.tests, predicates.lanes, predicates.a, predicates.b, share)
     ordering, shapes, keys = second(hung.conjunctions, hung.used, sizes[place] >= SPLIT, starts, *rows, lanes.tops)
     group = _groups(place, ordering, shapes, keys, predicates.lanes)
+    rest = (ordering, shapes, starts, *rows, _limits(lanes, made), made.text_slots)
+    entries, more, tests = _entries(hung.conjunctions, hung.used, owners, *rest)
+    of_trees = np.flatnonzero(hung.conjunctions >= count)
+    begin = np.array([first for _, first in trees], np.int32)[hung.conjunctions[of_trees] - count]
+    more[of_trees] = np.where(begin >= 0, begin + len(tests), begin)
+    group |= _plain(group, more < 0).astype(np.int64) * PLAIN << 15
     order = np.lexsort((keys, group))
-    rest = (ordering[order], shapes[order], starts, *rows, _limits(lanes, made), made.text_slots)
-    entries, more, tests = _entries(hung.conjunctions[order], hung.used[order], owners, *rest)
-    which = np.flatnonzero(hung.conjunctions[order] >= count)
-    begin = np.array([first for _, first in trees], np.int32)[hung.conjunctions[order][which] - count]
-    more[which] = np.where(begin >= 0, begin + len(tests), begin)
+    entries, more = entries[order], more[order]
     runs, cluster_runs = _runs(group[order], len(clusters))
     sets = token_set_of[entries[:, 0]] if len(token_set_of) else token_set_of
     jumped = np.concatenate([tests, jumps.shifted(len(tests))])
@@ -88,6 +90,14 @@ def _groups(
     return np.where(small, place << 20, group)
 
 
+def _plain(group: NDArray[np.int64], plain: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The entries that form runs without tests: all of a run, or the part of a long one that has none."""
+    _, run, sizes = np.unique(group, return_inverse=True, return_counts=True)
+    without = np.bincount(run, plain, minlength=len(sizes))
+    found: NDArray[np.bool_] = plain & ((without == sizes) | (sizes >= LONG))[run]
+    return found
+
+
 def _limits(lanes: Lanes, made: Encodings) -> NDArray[np.int64]:
     """The greatest code that a value of each lane can have: `top` is for NaN, and for what no slot reads."""
     limits = lanes.tops.copy()
@@ -119,7 +129,7 @@ def _entries(
         inline[:] = -1
         for place in range(3):
             entries[entry, 3 + 2 * place] = -1
-            best = np.int64(-1)
+            best: Any = np.int64(-1)
             for row in range(first, last):
                 plain = (tests[row] == _INTERVAL or tests[row] == _HOLE) and lanes[row] < INLINE
                 free = row != settled and row != order and row != inline[0] and row != inline[1]
@@ -131,7 +141,8 @@ def _entries(
                 entries[entry, 2 + 2 * place], entries[entry, 3 + 2 * place] = a[best], b[best] - a[best]
         begin = total
         for row in range(first, last):
-            if row == settled or row == order or row == inline[0] or row == inline[1] or row == inline[2]:
+            free = row != settled and row != order and row != inline[0] and row != inline[1]
+            if not free or row == inline[2]:
                 continue
             width = tests[row] == _INTERVAL or tests[row] == _HOLE
             left[total, 0] = _INTERVAL if width else tests[row]

@@ -31,31 +31,35 @@ _NEAR = 1 << 31  # seconds: doubles up to here tell microseconds apart
 
 @dataclass(frozen=True, slots=True)
 class NumberTable:
-    """Distinct numbers: `mantissas[i]`·10^-`scales[i]`, or `slow[i]`."""
+    """Numbers: `mantissas[i]`·10^-`scales[i]`, or `slow[i]`; equal ones in equal form."""
 
     mantissas: NDArray[np.int64]
     scales: NDArray[np.int16]
     slow: Mapping[int, Number]
 
     def ranks(self) -> NDArray[np.int64]:
-        """The place of each in their exact order.
+        """The place of each in their exact order; equal ones share it.
 
-        >>> table([Decimal("0.5"), 2**53 + 1, 2**53, -1]).ranks()
-        array([1, 3, 2, 0])
+        >>> table([Decimal("0.5"), 2**53 + 1, 2**53, -1, 2**53]).ranks()
+        array([1, 3, 2, 0, 2])
         """
         near, ties = self._doubles(), np.where(self.scales == 0, self.mantissas, 0)
         places = np.array(list(self.slow), np.int64)
         if len(places):
             near[places] = [nearest_double(number) for number in self.slow.values()]
             close = np.flatnonzero(np.isin(near, near[places]))  # only here can two numbers share a double
-            for place, number in enumerate(sorted(close.tolist(), key=self.exactly)):
-                ties[number] = place
+            exact = {number: self.exactly(number) for number in close.tolist()}
+            place = {value: place for place, value in enumerate(sorted(set(exact.values())))}
+            ties[close] = [place[exact[number]] for number in close.tolist()]
+        order = np.lexsort((ties, near))
+        differ = np.ones(len(order), np.int64)
+        differ[1:] = (near[order][1:] != near[order][:-1]) | (ties[order][1:] != ties[order][:-1])
         ranks = np.empty(len(near), np.int64)
-        ranks[np.lexsort((ties, near))] = np.arange(len(near))
+        ranks[order] = np.cumsum(differ) - 1
         return ranks
 
     def cut(self, slot: Slot, numbers: NDArray[Any], strictly: NDArray[np.bool_]) -> NDArray[np.int64]:
-        """Where these numbers, which ascend, cut the slot: the words of each. Those that nothing reaches are left out."""
+        """Where these numbers, which ascend, cut the slot: their words. Cuts that nothing reaches are left out."""
         if slot.words > 1:
             return self._slow_cuts(slot, numbers, strictly)
         if slot.domain is Domain.DOUBLE:
@@ -120,7 +124,7 @@ class NumberTable:
 
 
 def table(values: Sequence[Number]) -> NumberTable:
-    """The table of these distinct numbers."""
+    """The table of these numbers."""
     mantissas, scales = np.zeros(len(values), np.int64), np.zeros(len(values), np.int16)
     slow: dict[int, Number] = {}
     for place, value in enumerate(values):

@@ -262,10 +262,20 @@ def _look_up(cuts: NDArray[Any], codes: NDArray[Any], keys: NDArray[Any]) -> NDA
 
 
 def text_ranks(clauses: Clauses) -> NDArray[np.int64]:
-    """The place of each text in the order of bytes, which is that of code points."""
+    """The place of each text in the order of bytes, which is that of code points; equal ones share it."""
     texts = clauses.texts
     starts, data = pa.py_buffer(texts.starts), pa.py_buffer(texts.data)
     array = pa.Array.from_buffers(pa.large_binary(), len(texts.starts) - 1, [None, starts, data])
-    ranks = np.empty(len(array), np.int64)
-    ranks[pc.array_sort_indices(array).to_numpy()] = np.arange(len(array))
+    ranks: NDArray[np.int64] = pc.rank(array, tiebreaker="dense").to_numpy().astype(np.int64) - 1
     return ranks
+
+
+def by_rank(ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each rank one that has it.
+
+    >>> by_rank(np.array([1, 0, 1]))
+    array([1, 2])
+    """
+    found = np.zeros(int(ranks.max(initial=-1)) + 1, np.int64)
+    found[ranks] = np.arange(len(ranks))
+    return found

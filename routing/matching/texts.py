@@ -13,9 +13,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from routing.errors import FilterError
-from routing.filters import Limits, parse, push_negations
+from routing.filters import Filter, Limits, parse
+from routing.filters.ast import Constant
+from routing.matching.batch import clauses_of
 from routing.matching.clauses import Clauses, Tree
-from routing.matching.lower import Lowering
 
 _DEFAULT = Limits()
 
@@ -25,14 +26,18 @@ def lower_texts(
 ) -> tuple[Clauses, list[tuple[int, FilterError]]]:
     """The clauses of the texts, by place; and the places of those that do not parse, or are to be skipped, with why."""
     errors = dict(skip or {})
-    lowering = Lowering()
-    for place, text in enumerate(texts.to_pylist()):
-        if place not in errors:
-            try:
-                lowering.add(place, push_negations(parse(text, limits=limits, zone=zone)))
-            except FilterError as error:
-                errors[place] = error
-    return lowering.clauses(), sorted(errors.items())
+    found = texts.to_pylist()
+    for place in errors:
+        found[place] = "FALSE"
+
+    def parsed(place: int) -> Filter:
+        try:
+            return parse(found[place], limits=limits, zone=zone)
+        except FilterError as error:
+            errors[place] = error
+            return Constant(False)
+
+    return clauses_of(found, limits, parsed), sorted(errors.items())
 
 
 def owners_of(clauses: Clauses, name: str) -> NDArray[np.int64]:
