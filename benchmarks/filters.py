@@ -5,13 +5,15 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Iterable
-from random import Random
+from itertools import pairwise
 
 from rich.console import Console
 from rich.progress import track
 
 from benchmarks.harness import compare, report
+from benchmarks.workload import subscriptions
 from routing.filters import Filter, covers, matches, parse
+from routing.filters.ast import And
 from routing.filters.forest import Forest
 from routing.filters.region import Region, region
 from routing.filters.relation import region_covers
@@ -19,23 +21,22 @@ from routing.filters.relation import region_covers
 MEMBERS = 100_000
 ROUNDS = 25
 PAIRS = 10_000
-TEXTS, NUMBERS = [f"s{at}" for at in range(10)], [f"n{at}" for at in range(10)]
 
 
 def main() -> None:
-    random = Random(4)
-    pairs = [_pair(random) for _ in range(PAIRS)]
+    made = [text for _, text in subscriptions(MEMBERS + ROUNDS + 1)]
+    pairs = _pairs(made)
     comparing = compare(
         f"{len(pairs):,} pairs of conjunctions of 4 constraints",
         {
-            "matches, one event": lambda turn: [matches(f, {"s1": "v1", "n1": 1}) for f, _ in pairs],
+            "matches, one event": lambda turn: [matches(f, {"s1": "bacada", "i1": 1}) for f, _ in pairs],
             "covers, parsed": lambda turn: [covers(f, g) for f, g in pairs],
         },
         baseline="matches, one event",
     )
-    forest, built, inserted = _forest([_subscription(random) for _ in range(MEMBERS)])
+    forest, built, inserted = _forest(made[:MEMBERS])
     members = [forest.region(key) for key in range(MEMBERS)]
-    fresh = [_region(_subscription(random)) for _ in range(ROUNDS + 1)]
+    fresh = [_region(text) for text in made[MEMBERS:]]
     inserting = compare(
         f"one more filter for {MEMBERS:,}",
         {
@@ -80,35 +81,14 @@ def _region(text: str) -> Region:
     return region(parse(text))
 
 
-def _pair(random: Random) -> tuple[Filter, Filter]:
-    """Two conjunctions of 4 constraints on the same attributes, of which all or all but one are the same."""
-    names = random.sample(TEXTS + NUMBERS, 4)
-    some = [_predicate(name, random) for name in names]
-    others = [*some[:3], random.choice((some[3], _predicate(names[3], random)))]
-    random.shuffle(others)
-    return parse(" AND ".join(some)), parse(" AND ".join(others))
-
-
-def _subscription(random: Random) -> str:
-    names = random.sample(TEXTS + NUMBERS, random.randint(2, 5))
-    return " AND ".join(_predicate(name, random) for name in names)
-
-
-def _predicate(name: str, random: Random) -> str:
-    """55 % equality, 30 % ranges, the rest prefix, suffix, substring, any, not equal."""
-    shape, number = random.random(), int(random.paretovariate(0.8)) % 1000
-    value = f"'v{number:03d}'" if name in TEXTS else str(number)
-    if shape < 0.55:
-        return f"{name} = {value}"
-    if shape < 0.75:
-        return f"{name} {random.choice(('<', '<=', '>', '>='))} {value}"
-    if shape < 0.85:
-        high = f"'v{number + 50:03d}'" if name in TEXTS else str(number + 50)
-        return f"{name} BETWEEN {value} AND {high}"
-    if name in NUMBERS or shape < 0.88:
-        return random.choice((f"{name} ANY", f"{name} <> {value}"))
-    text = f"{number % 100:02d}"
-    return random.choice((f"{name} LIKE 'v{text}%'", f"{name} LIKE '%{text}'", f"{name} LIKE '%{text}%'"))
+def _pairs(texts: list[str]) -> list[tuple[Filter, Filter]]:
+    """Conjunctions of 4 constraints, each with itself turned round and with itself but for one constraint."""
+    fours = [tree.parts for tree in map(parse, texts) if isinstance(tree, And) and len(tree.parts) == 4]
+    found: list[tuple[Filter, Filter]] = []
+    for one, other in pairwise(fours):
+        found.append((And(one), And((*one[:3], other[3]))))
+        found.append((And(one), And(tuple(reversed(one)))))
+    return found[:PAIRS]
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ A subscription without an equality meets every event. (Counting matched predicat
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import operator
+from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import TypeAlias
 
@@ -16,11 +17,19 @@ from pyspark.sql import functions as F
 
 from benchmarks import workload
 from routing.filters import parse
-from routing.filters.ast import And, Comparison, Filter, Not, Operator, TextTest
+from routing.filters.ast import And, Comparison, Filter, Not, TextTest
 
 TEXTS = [name for name in workload.NAMES if workload.SCHEMA.field(name).type == pa.string()]
 NUMBERS = [name for name in workload.NAMES if name not in TEXTS]
 Predicate: TypeAlias = tuple[str, str, str | None, float | None]
+_COMPARED: dict[str, Callable[[Column, Column], Column]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 _PREDICATE = "struct<attribute: string, op: string, text: string, number: double>"
 
 
@@ -53,12 +62,12 @@ def _row(
 
 def _predicate(filter: Filter) -> Predicate:
     match filter:
-        case Comparison(attribute, operator, literal):
+        case Comparison(attribute, operation, literal):
             value = literal.value
             return (
-                (attribute, operator.value, value, None)
+                (attribute, operation.value, value, None)
                 if isinstance(value, str)
-                else (attribute, operator.value, None, float(value))  # type: ignore[arg-type]
+                else (attribute, operation.value, None, float(value))  # type: ignore[arg-type]
             )
         case TextTest(attribute, test, text):
             return attribute, test.value, text, None
@@ -80,17 +89,9 @@ def _holds(predicate: Column) -> Column:
     text, number = F.col("string")[predicate["attribute"]], F.col("double")[predicate["attribute"]]
     is_number = predicate["number"].isNotNull()
     found = F.lit(False)
-    for operator in Operator:
-        compared = {
-            Operator.EQ: lambda a, b: a == b,
-            Operator.NE: lambda a, b: a != b,
-            Operator.LT: lambda a, b: a < b,
-            Operator.LE: lambda a, b: a <= b,
-            Operator.GT: lambda a, b: a > b,
-            Operator.GE: lambda a, b: a >= b,
-        }[operator]
+    for name, compared in _COMPARED.items():
         true = F.when(is_number, compared(number, predicate["number"])).otherwise(compared(text, predicate["text"]))
-        found = F.when(predicate["op"] == operator.value, true).otherwise(found)
+        found = F.when(predicate["op"] == name, true).otherwise(found)
     for name, test in (("STARTSWITH", F.startswith), ("ENDSWITH", F.endswith), ("CONTAINS", F.contains)):
         found = F.when(predicate["op"] == name, test(text, predicate["text"])).otherwise(found)
     found = F.when(predicate["op"] == "ANY", text.isNotNull() | number.isNotNull()).otherwise(found)
