@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,7 +61,7 @@ def cluster(tmp_path: Path) -> Iterator[str]:
             worker = ["org.apache.spark.deploy.worker.Worker", address, "--host", "127.0.0.1", "--cores", "1"]
             where = ["--memory", "1g", "--webui-port", str(free_port()), "--work-dir", str(tmp_path / f"work{number}")]
             started.append(start([*worker, *where], own, tmp_path / f"worker{number}.log"))
-        wait_for(tmp_path / "master.log", "Registering worker", 2)
+        wait_for_workers(f"http://127.0.0.1:{web}/json/", 2)
         yield address
     finally:
         for process in reversed(started):
@@ -75,10 +77,13 @@ def start(command: list[str], environment: dict[str, str], log: Path) -> subproc
         )
 
 
-def wait_for(log: Path, text: str, times: int) -> None:
+def wait_for_workers(address: str, count: int) -> None:
     until = time.monotonic() + 120
-    while log.read_text().count(text) < times:
-        assert time.monotonic() < until, log.read_text()
+    while True:
+        with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5) as page:
+            if json.load(page)["aliveworkers"] == count:
+                return
+        assert time.monotonic() < until, f"{count} workers have not come up"
         time.sleep(0.5)
 
 
