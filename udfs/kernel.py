@@ -74,7 +74,7 @@ class Worker:
             if tokens is None
             else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
         )
-        return Batch(codes, codes.reshape(-1), strings, known.held_starts, known.held, seen)
+        return Batch(codes, codes.reshape(-1), np.ascontiguousarray(codes.T), strings, known.held_starts, known.held, seen)
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
         if len(self._index.keys) < SMALL or not self._by_cluster(batch, lengths):
@@ -116,7 +116,7 @@ class Worker:
 
     def _widen(self, total: int) -> None:
         """Room for twice as many matches, and for all entries of any cluster."""
-        wider = np.empty((2, 2 * self._pairs.shape[1] + len(self._index.keys) + 1), np.int32)
+        wider = np.empty((2, 2 * self._pairs.shape[1] + max(ROWS, len(self._index.keys)) + 1), np.int32)
         wider[:, :total] = self._pairs[:, :total]
         self._pairs = wider
 

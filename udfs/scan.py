@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from udfs.index import INLINE, PLAIN, Batch, Index
-from udfs.jit import inlined
+from udfs.jit import compiled, inlined
 
 # Enumerations as plain numbers: what the compiler to machine code understands.
 _REST, _EQUAL, _LOW = 0, 1, 2
@@ -105,6 +105,55 @@ def scan(
         counts[event & _ANY] += total - before
         at += 1
     return at, total
+
+
+@inlined
+def sweep(
+    index: Index, batch: Batch, run: Any, at: Any, found: Any, owners: Any, counts: Any, total: Any, mask: Any
+) -> Any:
+    """The same for the root's run of REST, entry by entry from `at` on: all events at once, a column per lane.
+
+    Every event meets the root, so its entries are compared with whole columns, several events by one instruction.
+    """
+    entries, columns, rows = index.entries, batch.columns, len(batch.codes)
+    first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
+    while at < stop - first:
+        if total + rows >= len(found):
+            return at, total
+        which = (first + at) & _ANY
+        entry, lanes = which << 3, np.int64(entries[(which << 3) + 1])
+        _compare(columns[lanes & _LANE], entries[entry + 2], entries[entry + 3],
+                 columns[lanes >> 10 & _LANE], entries[entry + 4], entries[entry + 5],
+                 columns[lanes >> 20 & _LANE], entries[entry + 6], entries[entry + 7], mask)  # fmt: skip
+        more, subscription = index.more[which], entries[entry]
+        if more < 0:
+            for event in range(rows):
+                found[total & _ANY] = subscription
+                owners[total & _ANY] = event
+                counts[event & _ANY] += mask[event & _ANY]
+                total += np.int64(mask[event & _ANY])
+        else:
+            width = batch.codes.shape[1]
+            for event in range(rows):
+                if mask[event & _ANY] and _passes(index, batch, batch.flat, event * width, event, more):
+                    found[total & _ANY] = subscription
+                    owners[total & _ANY] = event
+                    counts[event & _ANY] += 1
+                    total += 1
+        at += 1
+    return at, total
+
+
+@compiled
+def _compare(
+    one: Any, low_1: Any, width_1: Any, two: Any, low_2: Any, width_2: Any, three: Any, low_3: Any, width_3: Any, mask: Any
+) -> Any:
+    """Which events lie in all three intervals."""
+    for event in range(len(mask)):
+        first = np.uint32(one[event] - low_1) <= np.uint32(width_1)
+        second = np.uint32(two[event] - low_2) <= np.uint32(width_2)
+        third = np.uint32(three[event] - low_3) <= np.uint32(width_3)
+        mask[event] = first & second & third
 
 
 @inlined
