@@ -116,7 +116,10 @@ def by_cluster(
     counts: Any,
     total: int,
 ) -> Any:
-    """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room."""
+    """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room.
+
+    Of a run that is swept, `at` is an entry.
+    """
     mask = np.empty(len(batch.codes), np.uint8)
     cluster = np.searchsorted(index.cluster_runs, run, side="right") - 1
     while run < len(index.runs):
@@ -125,14 +128,13 @@ def by_cluster(
         end = ends[cluster]
         if at < 0:
             at = ends[cluster - 1] if cluster else 0
+        if cluster == 0 and index.runs[run, 0] & (PLAIN - 1) == 0 and len(batch.visible) == 0:
+            end = index.runs[run, 3] - index.runs[run, 2]
+            at, total = sweep(index, batch, run, at, found, owners, counts, total, mask)
+        elif at < end:
+            at, total = scan(index, batch, run, events, at, end, found, owners, counts, total)
         if at < end:
-            if cluster == 0 and index.runs[run, 0] & (PLAIN - 1) == 0 and len(batch.visible) == 0:
-                at, total = sweep(index, batch, run, at, found, owners, counts, total, mask)
-                end = index.runs[run, 3] - index.runs[run, 2]
-            else:
-                at, total = scan(index, batch, run, events, at, end, found, owners, counts, total)
-            if at < end:
-                return run, at, total
+            return run, at, total
         at = -1
         run += 1
     return run, at, total
@@ -171,7 +173,9 @@ def _drain(found: Any, start: int, stop: int, bits: Any, summary: Any, items: An
             total += 1
         return total
     one = np.uint64(1)
-    low, high = np.int64(len(summary)), np.int64(-1)
+    low: Any = np.int64(len(summary))
+    high: Any = np.int64(-1)
+    word: Any
     for at in range(start, stop):
         number = np.int64(found[at & _ANY]) & _ANY
         bits[number >> 6] |= one << np.uint64(number & 63)

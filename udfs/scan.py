@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from udfs.index import INLINE, PLAIN, Batch, Index
-from udfs.jit import compiled, inlined
+from udfs.jit import compiled, inlined, prefetch
 
 # Enumerations as plain numbers: what the compiler to machine code understands.
 _REST, _EQUAL, _LOW = 0, 1, 2
 _INTERVAL, _SET, _HOLDS = 0, 1, 2
 _ANY = 0x7FFF_FFFF
 _FEW = 4
+_AHEAD, _LINE = 8, 16
 _LANE = INLINE - 1
 
 
@@ -50,6 +51,10 @@ def scan(
             return at, total
         event = np.int64(events[at & _ANY])
         row = event * width
+        if at + _AHEAD < len(events):  # the pairs that come next, of whatever cluster
+            ahead = np.int64(events[(at + _AHEAD) & _ANY]) * width
+            prefetch(codes, ahead)
+            prefetch(codes, ahead + _LINE)
         begin, last = first, stop
         if shape != _REST:
             code = np.int64(codes[(row + run_lane) & _ANY])
@@ -146,7 +151,16 @@ def sweep(
 
 @compiled
 def _compare(
-    one: Any, low_1: Any, width_1: Any, two: Any, low_2: Any, width_2: Any, three: Any, low_3: Any, width_3: Any, mask: Any
+    one: Any,
+    low_1: Any,
+    width_1: Any,
+    two: Any,
+    low_2: Any,
+    width_2: Any,
+    three: Any,
+    low_3: Any,
+    width_3: Any,
+    mask: Any,
 ) -> Any:
     """Which events lie in all three intervals."""
     for event in range(len(mask)):
