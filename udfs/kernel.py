@@ -70,7 +70,7 @@ class Worker:
         return max(1, min(ROWS, 8 * MOST_BYTES // max(1, int(self._program.token_sets.number[0]))))
 
     def _batch(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> Batch:
-        codes, strings = self._encoder.encode(columns, rows)
+        codes, strings, marks = self._encoder.encode(columns, rows)
         known, program = self._encoder.strings, self._program
         seen = (
             _NOBODY
@@ -78,7 +78,7 @@ class Worker:
             else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
         )
         return Batch(
-            codes, codes.reshape(-1), np.ascontiguousarray(codes.T), strings, known.held_starts, known.held, seen
+            codes, codes.reshape(-1), np.ascontiguousarray(codes.T), strings, marks, known.held_starts, known.held, seen
         )
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:

@@ -202,9 +202,9 @@ def _passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: in
                 odd = (_lower(bounds, a, b, code + 1) - a) & 1
             holds = odd == 1
         else:
-            string = batch.strings[event, lane]
             held = False
-            if string >= 0:
+            if (batch.marks[event, lane] >> np.uint64(a & 63)) & np.uint64(1):
+                string = batch.strings[event, lane]
                 first, last = batch.held_starts[string], batch.held_starts[string + 1]
                 place = _lower(batch.held, first, last, a)
                 held = place < last and batch.held[place & _ANY] == a
