@@ -32,7 +32,7 @@ _MIX = {
     "standard": (0.55, 0.30, 0.04, 0.03, 0.03, 0.02, 0.03),
     "sigma": (0.0, 0.35, 0.03, 0.27, 0.32, 0.01, 0.02),
 }
-_WIDTHS = {"standard": (0.01, 0.25), "sigma": (0.002, 0.1)}
+_WIDTHS = {"standard": (0.01, 0.25), "sigma": (0.004, 0.2)}
 
 
 def vocabulary(attribute: int) -> list[str]:

@@ -34,6 +34,14 @@ class Encoding(NamedTuple):
     lanes: NDArray[np.int32]
 
 
+class Codes(NamedTuple):
+    """A row per event: codes, a column per lane; numbers and marks of its strings, a column per text slot."""
+
+    codes: NDArray[np.int32]
+    strings: NDArray[np.int32]
+    marks: NDArray[np.uint64]
+
+
 class Encoder:
     """Encodes runs of events for one program; it remembers strings, so it belongs to one thread at a time."""
 
@@ -46,10 +54,11 @@ class Encoder:
         self._ladders = [self._ladder(number) for number in range(len(slots))]
         self._plain = {slot.column for slot in slots if not slot.child}
 
-    def encode(self, arrays: Sequence[pa.Array], rows: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """The codes, a column per lane, and the numbers of the strings, a column per text slot."""
+    def encode(self, arrays: Sequence[pa.Array], rows: int) -> Codes:
+        """All columns of a run of events, in the order of the program's."""
         codes = np.empty((rows, max(1, len(arrays))), np.int32)
-        strings = np.empty((rows, self._text_slots), np.int32)
+        strings, marks = np.empty((rows, self._text_slots), np.int32), np.empty((rows, self._text_slots), np.uint64)
+        made = Codes(codes, strings, marks)
         self.strings.bound()
         for lane, array in enumerate(arrays):
             if lane not in self._plain:
@@ -60,17 +69,16 @@ class Encoder:
                 column = read(arrays[slot.column], slot)
             except TypeError as error:
                 raise TypeError(f"column {self._columns[slot.column]!r}: {error}") from error
-            self._place(number, column, codes, strings)
-        return codes, strings
+            self._place(number, column, made)
+        return made
 
-    def _place(
-        self, number: int, column: Numbers | Texts, codes: NDArray[np.int32], strings: NDArray[np.int32]
-    ) -> None:
+    def _place(self, number: int, column: Numbers | Texts, made: Codes) -> None:
+        codes = made.codes
         slot, (base, first, _) = self._slots[number], self._encoding.slots[number].tolist()
         lane, keep = slot.column, bool(slot.child)
         if isinstance(column, Texts):
             numbers = self.strings.number(column, first)
-            _gather(codes, lane, keep, strings, first, numbers, self.strings.codes)
+            _gather(made, lane, keep, first, numbers, self.strings.codes, self.strings.marks)
         elif slot.domain is Domain.DOUBLE:
             top = int(self._encoding.lanes[lane, 0])
             rank_doubles(codes, lane, column.values, column.valid, keep, base, top, self._ladders[number])
@@ -89,12 +97,15 @@ class Encoder:
 
 
 @compiled
-def _gather(codes: Any, lane: int, keep: bool, strings: Any, slot: int, numbers: Any, code_of: Any) -> None:
-    """Write the numbers and the codes of a column's strings."""
+def _gather(made: Codes, lane: int, keep: bool, slot: int, numbers: Any, code_of: Any, marks_of: Any) -> None:
+    """Write the numbers, the codes and the marks of a column's strings."""
     for row in range(len(numbers)):
         number = numbers[row]
-        strings[row, slot] = number
+        made.strings[row, slot] = number
         if number >= 0:
-            codes[row, lane] = code_of[number]
-        elif not keep:
-            codes[row, lane] = -1
+            made.codes[row, lane] = code_of[number]
+            made.marks[row, slot] = marks_of[number]
+        else:
+            made.marks[row, slot] = 0
+            if not keep:
+                made.codes[row, lane] = -1

@@ -14,9 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from udfs.index import Batch, Index
+from udfs.index import PLAIN, Batch, Index
 from udfs.jit import compiled, inlined, trailing_zeros
-from udfs.scan import scan
+from udfs.scan import scan, sweep
+
+_ANY = 0x7FFF_FFFF
 
 
 @inlined
@@ -114,7 +116,11 @@ def by_cluster(
     counts: Any,
     total: int,
 ) -> Any:
-    """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room."""
+    """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room.
+
+    Of a run that is swept, `at` is an entry.
+    """
+    mask = np.empty(len(batch.codes), np.uint8)
     cluster = np.searchsorted(index.cluster_runs, run, side="right") - 1
     while run < len(index.runs):
         while run >= index.cluster_runs[cluster + 1]:
@@ -122,10 +128,13 @@ def by_cluster(
         end = ends[cluster]
         if at < 0:
             at = ends[cluster - 1] if cluster else 0
-        if at < end:
+        if cluster == 0 and index.runs[run, 0] & (PLAIN - 1) == 0 and len(batch.visible) == 0:
+            end = index.runs[run, 3] - index.runs[run, 2]
+            at, total = sweep(index, batch, run, at, found, owners, counts, total, mask)
+        elif at < end:
             at, total = scan(index, batch, run, events, at, end, found, owners, counts, total)
-            if at < end:
-                return run, at, total
+        if at < end:
+            return run, at, total
         at = -1
         run += 1
     return run, at, total
@@ -164,23 +173,29 @@ def _drain(found: Any, start: int, stop: int, bits: Any, summary: Any, items: An
             total += 1
         return total
     one = np.uint64(1)
-    low, high = len(summary), -1
+    low: Any = np.int64(len(summary))
+    high: Any = np.int64(-1)
+    word: Any
     for at in range(start, stop):
-        number = found[at]
+        number = np.int64(found[at & _ANY]) & _ANY
         bits[number >> 6] |= one << np.uint64(number & 63)
         word = number >> 12
         summary[word] |= one << np.uint64((number >> 6) & 63)
         low, high = min(low, word), max(high, word)
     for word in range(low, high + 1):
-        marks = summary[word]
-        summary[word] = 0
+        marks = summary[word & _ANY]
+        summary[word & _ANY] = 0
         while marks:
-            place = np.int64(word << 6) + np.int64(trailing_zeros(marks))
+            place = (np.int64(word << 6) + np.int64(trailing_zeros(marks))) & _ANY
             marks &= marks - one
             left = bits[place]
             bits[place] = 0
+            base = place << 6
+            items[total & _ANY] = base + np.int64(trailing_zeros(left))
+            left &= left - one
+            total += 1
             while left:
-                items[total] = (place << 6) + np.int64(trailing_zeros(left))
+                items[total & _ANY] = base + np.int64(trailing_zeros(left))
                 total += 1
                 left &= left - one
     return total

@@ -11,6 +11,7 @@ from typing import Any
 
 import numba
 import numba.extending
+from llvmlite import ir
 
 _intrinsic: Any = numba.extending.intrinsic
 
@@ -53,3 +54,19 @@ def word_at(typing_context: Any, data: Any, at: Any) -> Any:
         return builder.load(builder.bitcast(place, word.as_pointer()), align=1)
 
     return numba.types.uint64(data, numba.types.int64), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def prefetch(typing_context: Any, data: Any, at: Any) -> Any:
+    """Ask for a place of an array to be brought near; a place outside of it does no harm."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        place = builder.bitcast(builder.gep(array.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        type = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        function = builder.module.declare_intrinsic("llvm.prefetch", (place.type,), type)
+        builder.call(function, [place, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return numba.types.void(data, numba.types.int64), generate

@@ -22,11 +22,14 @@ from udfs.tokens import visible
 if TYPE_CHECKING:
     from udfs.program import Program
 
-ROWS = 8192
+ROWS = 16_384
 """Events of a run: enough of them to share a cluster, few enough that their codes stay in the processor's cache."""
 
-SMALL = 1 << 15
-"""An index with fewer entries stays in the cache by itself: events are taken one by one."""
+SMALL = 1 << 13
+"""An index with fewer entries stays in the processor's cache by itself: events are taken one by one."""
+
+SHARED = 2
+"""Pairs of an event and a cluster it may meet, for each cluster, from which sorting them by cluster pays."""
 
 MOST_PAIRS = 1 << 24
 MOST_BYTES = 1 << 26
@@ -67,18 +70,25 @@ class Worker:
         return max(1, min(ROWS, 8 * MOST_BYTES // max(1, int(self._program.token_sets.number[0]))))
 
     def _batch(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> Batch:
-        codes, strings = self._encoder.encode(columns, rows)
+        codes, strings, marks = self._encoder.encode(columns, rows)
         known, program = self._encoder.strings, self._program
         seen = (
             _NOBODY
             if tokens is None
             else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
         )
-        return Batch(codes, codes.reshape(-1), strings, known.held_starts, known.held, seen)
+        return Batch(
+            codes, codes.reshape(-1), np.ascontiguousarray(codes.T), strings, marks, known.held_starts, known.held, seen
+        )
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
-        if len(self._index.keys) < SMALL or not self._by_cluster(batch, lengths):
+        if not self._worth_sorting(len(lengths)) or not self._by_cluster(batch, lengths):
             self._by_event(batch, lengths)
+
+    def _worth_sorting(self, rows: int) -> bool:
+        """Whether a cluster is expected to be met by several events, and would not stay in the cache anyway."""
+        pairs = rows * len(self._index.tables)
+        return len(self._index.keys) >= SMALL and pairs >= SHARED * len(self._index.cluster_runs)
 
     def _by_event(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
         event = 0
@@ -98,7 +108,7 @@ class Worker:
             if len(self._met) > MOST_PAIRS:
                 return False
             self._met = np.empty(2 * len(self._met) + room, np.int32)
-            self._events = np.empty(len(self._met), np.int32)
+            self._events = np.zeros(len(self._met), np.int32)
         ends = np.empty(len(self._index.cluster_runs) - 1, np.int32)
         pair(starts, self._met, ends, self._events)
         counts, run, at, total = np.zeros(len(lengths), np.int64), 0, -1, 0
@@ -116,7 +126,7 @@ class Worker:
 
     def _widen(self, total: int) -> None:
         """Room for twice as many matches, and for all entries of any cluster."""
-        wider = np.empty((2, 2 * self._pairs.shape[1] + len(self._index.keys) + 1), np.int32)
+        wider = np.empty((2, 2 * self._pairs.shape[1] + max(ROWS, len(self._index.keys)) + 1), np.int32)
         wider[:, :total] = self._pairs[:, :total]
         self._pairs = wider
 

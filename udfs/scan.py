@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from udfs.index import INLINE, PLAIN, Batch, Index
-from udfs.jit import inlined
+from udfs.jit import compiled, inlined, prefetch
 
 # Enumerations as plain numbers: what the compiler to machine code understands.
 _REST, _EQUAL, _LOW = 0, 1, 2
 _INTERVAL, _SET, _HOLDS = 0, 1, 2
 _ANY = 0x7FFF_FFFF
 _FEW = 4
+_AHEAD, _LINE = 8, 16
 _LANE = INLINE - 1
 
 
@@ -50,6 +51,10 @@ def scan(
             return at, total
         event = np.int64(events[at & _ANY])
         row = event * width
+        if at + _AHEAD < len(events):  # the pairs that come next, of whatever cluster
+            ahead = np.int64(events[(at + _AHEAD) & _ANY]) * width
+            prefetch(codes, ahead)
+            prefetch(codes, ahead + _LINE)
         begin, last = first, stop
         if shape != _REST:
             code = np.int64(codes[(row + run_lane) & _ANY])
@@ -108,6 +113,64 @@ def scan(
 
 
 @inlined
+def sweep(
+    index: Index, batch: Batch, run: Any, at: Any, found: Any, owners: Any, counts: Any, total: Any, mask: Any
+) -> Any:
+    """The same for the root's run of REST, entry by entry from `at` on: all events at once, a column per lane.
+
+    Every event meets the root, so its entries are compared with whole columns, several events by one instruction.
+    """
+    entries, columns, rows = index.entries, batch.columns, len(batch.codes)
+    first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
+    while at < stop - first:
+        if total + rows >= len(found):
+            return at, total
+        which = (first + at) & _ANY
+        entry, lanes = which << 3, np.int64(entries[(which << 3) + 1])
+        _compare(columns[lanes & _LANE], entries[entry + 2], entries[entry + 3],
+                 columns[lanes >> 10 & _LANE], entries[entry + 4], entries[entry + 5],
+                 columns[lanes >> 20 & _LANE], entries[entry + 6], entries[entry + 7], mask)  # fmt: skip
+        more, subscription = index.more[which], entries[entry]
+        if more < 0:
+            for event in range(rows):
+                found[total & _ANY] = subscription
+                owners[total & _ANY] = event
+                counts[event & _ANY] += mask[event & _ANY]
+                total += np.int64(mask[event & _ANY])
+        else:
+            width = batch.codes.shape[1]
+            for event in range(rows):
+                if mask[event & _ANY] and _passes(index, batch, batch.flat, event * width, event, more):
+                    found[total & _ANY] = subscription
+                    owners[total & _ANY] = event
+                    counts[event & _ANY] += 1
+                    total += 1
+        at += 1
+    return at, total
+
+
+@compiled
+def _compare(
+    one: Any,
+    low_1: Any,
+    width_1: Any,
+    two: Any,
+    low_2: Any,
+    width_2: Any,
+    three: Any,
+    low_3: Any,
+    width_3: Any,
+    mask: Any,
+) -> Any:
+    """Which events lie in all three intervals."""
+    for event in range(len(mask)):
+        first = np.uint32(one[event] - low_1) <= np.uint32(width_1)
+        second = np.uint32(two[event] - low_2) <= np.uint32(width_2)
+        third = np.uint32(three[event] - low_3) <= np.uint32(width_3)
+        mask[event] = first & second & third
+
+
+@inlined
 def _lower(keys: Any, first: int, last: int, key: int) -> Any:
     """The first place whose key is not less."""
     while first < last:
@@ -139,9 +202,9 @@ def _passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: in
                 odd = (_lower(bounds, a, b, code + 1) - a) & 1
             holds = odd == 1
         else:
-            string = batch.strings[event, lane]
             held = False
-            if string >= 0:
+            if (batch.marks[event, lane] >> np.uint64(a & 63)) & np.uint64(1):
+                string = batch.strings[event, lane]
                 first, last = batch.held_starts[string], batch.held_starts[string + 1]
                 place = _lower(batch.held, first, last, a)
                 held = place < last and batch.held[place & _ANY] == a

@@ -35,11 +35,13 @@ class Words(NamedTuple):
 class Strings:
     """The strings that a worker has seen, numbered.
 
-    `codes[s]` is the code of string s, `held[held_starts[s]:held_starts[s + 1]]` are its tokens, ascending.
+    `codes[s]` is the code of string s, `held[held_starts[s]:held_starts[s + 1]]` are its tokens, ascending, and
+    `marks[s]` has a bit set for each of them, that of its number modulo 64: mostly enough to tell that one is not held.
     """
 
     _known: Interned
     codes: NDArray[np.int32]
+    marks: NDArray[np.uint64]
     held_starts: NDArray[np.int64]
     held: NDArray[np.int32]
 
@@ -55,11 +57,11 @@ class Strings:
         numbers = self._known.number(texts.data, texts.starts[:-1], texts.starts[1:], texts.valid, slot)
         count = self._known.count
         if count > len(self.codes):
-            self.codes = longer(self.codes, 2 * count)
+            self.codes, self.marks = longer(self.codes, 2 * count), longer(self.marks, 2 * count)
             self.held_starts = longer(self.held_starts, 2 * count + 1)
         while at < count:
             known = (self._known.owners, self._known.starts, self._known.data, self._words, self._patterns)
-            places = (self._seen, self._found, self.codes, self.held_starts, self.held)
+            places = (self._seen, self._found, self.codes, self.marks, self.held_starts, self.held)
             at = _resolve(at, count, *known, *places)
             if at < count:
                 self.held = longer(self.held, 2 * len(self.held) + len(self._found))
@@ -72,14 +74,14 @@ class Strings:
             self._forget()
 
     def _forget(self) -> None:
-        self._known, self.codes = Interned(), np.zeros(0, np.int32)
+        self._known, self.codes, self.marks = Interned(), np.zeros(0, np.int32), np.zeros(0, np.uint64)
         self.held_starts, self.held = np.zeros(1, np.int64), np.zeros(16, np.int32)
 
 
 @compiled
 def _resolve(
     at: int, count: int, owners: Any, starts: Any, data: Any, words: Words, patterns: Patterns,
-    seen: Any, found: Any, codes: Any, held_starts: Any, held: Any,
+    seen: Any, found: Any, codes: Any, marks: Any, held_starts: Any, held: Any,
 ) -> Any:  # fmt: skip
     """The codes and tokens of the strings from `at` on; returns the first for which `held` has no room."""
     if at == 0:
@@ -92,6 +94,9 @@ def _resolve(
             seen[:] = -1
             return at
         held[first : first + many] = found[:many]
+        marks[at] = 0
+        for place in range(many):
+            marks[at] |= np.uint64(1) << np.uint64(found[place] & 63)
         held_starts[at + 1] = first + many
         codes[at] = _code(data, start, stop, words, slot)
         at += 1

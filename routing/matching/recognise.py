@@ -12,37 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from routing.filters.ast import Kind
-from routing.filters.tokens import RESERVED
-from routing.matching.clauses import KINDS, Op
+from routing.matching.clauses import STRING, Op
+from routing.matching.lexemes import is_word, letter, literal, operator, packed, plain_name, space, word_end
 from udfs.jit import compiled
 
-_IN, _NOT_IN, _LESS, _AT_LEAST = int(Op.IN), int(Op.NOT_IN), int(Op.LESS), int(Op.AT_LEAST)
-_AT_MOST, _MORE = int(Op.AT_MOST), int(Op.MORE)
+_IN, _AT_LEAST, _AT_MOST = int(Op.IN), int(Op.AT_LEAST), int(Op.AT_MOST)
 _PREFIX, _SUFFIX, _SUBSTRING, _TEXT = int(Op.PREFIX), int(Op.SUFFIX), int(Op.SUBSTRING), int(Op.TEXT)
-_NULL, _NOT_NULL = int(Op.NULL), int(Op.NOT_NULL)
-_STRING, _NUMBER, _BOOLEAN = (KINDS.index(kind) for kind in (Kind.STRING, Kind.NUMBER, Kind.BOOLEAN))
-_DIGITS = 15
-
-
-def _packed(word: str) -> int:
-    return int.from_bytes(word[:8].encode(), "big")
-
-
-_W_AND = _packed("AND")
-_W_ANY = _packed("ANY")
-_W_BETWEEN = _packed("BETWEEN")
-_W_CONTAINS = _packed("CONTAINS")
-_W_ENDSWITH = _packed("ENDSWITH")
-_W_FALSE = _packed("FALSE")
-_W_IN = _packed("IN")
-_W_IS = _packed("IS")
-_W_LIKE = _packed("LIKE")
-_W_NOT = _packed("NOT")
-_W_NULL = _packed("NULL")
-_W_STARTSWITH, _W_TH = _packed("STARTSWITH"), _packed("TH")
-_W_TRUE = _packed("TRUE")
-_RESERVED = np.array([_packed(word) for word in sorted(RESERVED | {"DATE", "TIMESTAMP"})], np.int64)
+_NULL, _NOT_NULL, _STRING = int(Op.NULL), int(Op.NOT_NULL), STRING
+_W_AND, _W_ANY, _W_BETWEEN, _W_IN = (packed(word) for word in ("AND", "ANY", "BETWEEN", "IN"))
+_W_IS, _W_LIKE, _W_NOT, _W_NULL = (packed(word) for word in ("IS", "LIKE", "NOT", "NULL"))
+_W_STARTSWITH, _W_TH, _W_ENDSWITH, _W_CONTAINS = (packed(word) for word in ("STARTSWITH", "TH", "ENDSWITH", "CONTAINS"))
 
 
 class Found(NamedTuple):
@@ -99,11 +78,11 @@ def _text(
         count += 1
         if 2 * (count - first) + 1 > nodes:
             return 0, 0
-        at = _space(data, at, end)
+        at = space(data, at, end)
         if at == end:
             return count, many
-        word = _word(data, at, end)
-        if word - at != 3 or not _is(data, at, word, _W_AND):
+        word = word_end(data, at, end)
+        if word - at != 3 or not is_word(data, at, word, _W_AND):
             return 0, 0
         at = word
 
@@ -112,21 +91,21 @@ def _text(
 def _predicate(data: Any, at: int, end: int, members: Any, many: int) -> Any:
     """One predicate: its op or -1, its name, the place behind it, and the number of members."""
     no = (-1, 0, 0, at, many)
-    name = _space(data, at, end)
-    name_end = _name(data, name, end)
+    name = space(data, at, end)
+    name_end = plain_name(data, name, end)
     if name_end < 0:
         return no
-    at = _space(data, name_end, end)
+    at = space(data, name_end, end)
     if at < end and data[at] == 40:
         return _function(data, name, name_end, at + 1, end, members, many)
     if at == end:
         return no
-    if _letter(data[at]):
+    if letter(data[at]):
         return _worded(data, name, name_end, at, end, members, many)
-    op, at = _operator(data, at, end)
+    op, at = operator(data, at, end)
     if op < 0:
         return no
-    at, many = _literal(data, at, end, members, many)
+    at, many = literal(data, at, end, members, many)
     return (op, name, name_end, at, many) if at >= 0 else no
 
 
@@ -134,38 +113,38 @@ def _predicate(data: Any, at: int, end: int, members: Any, many: int) -> Any:
 def _worded(data: Any, name: int, name_end: int, at: int, end: int, members: Any, many: int) -> Any:
     """A test that is a word: IS, ANY, IN, LIKE, BETWEEN."""
     no = (-1, 0, 0, at, many)
-    word = _word(data, at, end)
-    if _is(data, at, word, _W_ANY):
+    word = word_end(data, at, end)
+    if is_word(data, at, word, _W_ANY):
         return _NOT_NULL, name, name_end, word, many
-    if _is(data, at, word, _W_IS):
-        at = _space(data, word, end)
-        word = _word(data, at, end)
+    if is_word(data, at, word, _W_IS):
+        at = space(data, word, end)
+        word = word_end(data, at, end)
         op = _NULL
-        if _is(data, at, word, _W_NOT):
-            at, op = _space(data, word, end), _NOT_NULL
-            word = _word(data, at, end)
-        return (op, name, name_end, word, many) if _is(data, at, word, _W_NULL) else no
-    if _is(data, at, word, _W_LIKE):
-        at, many = _literal(data, word, end, members, many)
+        if is_word(data, at, word, _W_NOT):
+            at, op = space(data, word, end), _NOT_NULL
+            word = word_end(data, at, end)
+        return (op, name, name_end, word, many) if is_word(data, at, word, _W_NULL) else no
+    if is_word(data, at, word, _W_LIKE):
+        at, many = literal(data, word, end, members, many)
         if at < 0 or members[many - 1, 0] != _STRING:
             return no
         return _like(data, members, many - 1), name, name_end, at, many
-    if _is(data, at, word, _W_BETWEEN):
-        at, many = _literal(data, word, end, members, many)
-        at = _space(data, at, end) if at >= 0 else end
-        word = _word(data, at, end)
-        if not _is(data, at, word, _W_AND):
+    if is_word(data, at, word, _W_BETWEEN):
+        at, many = literal(data, word, end, members, many)
+        at = space(data, at, end) if at >= 0 else end
+        word = word_end(data, at, end)
+        if not is_word(data, at, word, _W_AND):
             return no
-        at, many = _literal(data, word, end, members, many)
+        at, many = literal(data, word, end, members, many)
         return (100, name, name_end, at, many) if at >= 0 else no
-    if not _is(data, at, word, _W_IN):
+    if not is_word(data, at, word, _W_IN):
         return no
-    at = _space(data, word, end)
+    at = space(data, word, end)
     if at == end or data[at] != 40:
         return no
     while True:
-        at, many = _literal(data, at + 1, end, members, many)
-        at = _space(data, at, end) if at >= 0 else end
+        at, many = literal(data, at + 1, end, members, many)
+        at = space(data, at, end) if at >= 0 else end
         if at == end:
             return no
         if data[at] == 41:
@@ -178,21 +157,25 @@ def _worded(data: Any, name: int, name_end: int, at: int, end: int, members: Any
 def _function(data: Any, name: int, name_end: int, at: int, end: int, members: Any, many: int) -> Any:
     """STARTSWITH, ENDSWITH or CONTAINS; `at` is behind the parenthesis."""
     no = (-1, 0, 0, at, many)
-    if name_end - name == 10 and _is(data, name, name_end, _W_STARTSWITH) and _is(data, name + 8, name_end, _W_TH):
+    if (
+        name_end - name == 10
+        and is_word(data, name, name_end, _W_STARTSWITH)
+        and is_word(data, name + 8, name_end, _W_TH)
+    ):
         op = _PREFIX
-    elif name_end - name == 8 and _is(data, name, name_end, _W_ENDSWITH):
+    elif name_end - name == 8 and is_word(data, name, name_end, _W_ENDSWITH):
         op = _SUFFIX
-    elif name_end - name == 8 and _is(data, name, name_end, _W_CONTAINS):
+    elif name_end - name == 8 and is_word(data, name, name_end, _W_CONTAINS):
         op = _SUBSTRING
     else:
         return no
-    name = _space(data, at, end)
-    name_end = _name(data, name, end)
-    at = _space(data, name_end, end) if name_end >= 0 else end
+    name = space(data, at, end)
+    name_end = plain_name(data, name, end)
+    at = space(data, name_end, end) if name_end >= 0 else end
     if at == end or data[at] != 44:
         return no
-    at, many = _literal(data, at + 1, end, members, many)
-    at = _space(data, at, end) if at >= 0 else end
+    at, many = literal(data, at + 1, end, members, many)
+    at = space(data, at, end) if at >= 0 else end
     if at == end or data[at] != 41 or members[many - 1, 0] != _STRING:
         return no
     if members[many - 1, 1] == members[many - 1, 2]:
@@ -223,142 +206,3 @@ def _like(data: Any, members: Any, member: int) -> Any:
     if first == start:
         return _PREFIX
     return _SUFFIX if last == stop else _SUBSTRING
-
-
-@compiled
-def _operator(data: Any, at: int, end: int) -> Any:
-    """The op of a comparison and the place behind it, or -1."""
-    sign, then = data[at], data[at + 1] if at + 1 < end else np.uint8(0)
-    after = data[at + 2] if at + 2 < end else np.uint8(0)
-    if sign == 61:
-        return (-1, at) if then == 60 or then == 61 or then == 62 else (_IN, at + 1)
-    if sign == 60:
-        if then == 61:
-            return (-1, at) if after == 62 else (_AT_MOST, at + 2)
-        return (_NOT_IN, at + 2) if then == 62 else (_LESS, at + 1)
-    if sign == 62:
-        return (_AT_LEAST, at + 2) if then == 61 else (_MORE, at + 1)
-    return (_NOT_IN, at + 2) if sign == 33 and then == 61 else (-1, at)
-
-
-@compiled
-def _literal(data: Any, at: int, end: int, members: Any, many: int) -> Any:
-    """Append a string, number, TRUE or FALSE; returns the place behind it, or -1, and the number of members."""
-    at = _space(data, at, end)
-    if at == end:
-        return -1, many
-    if data[at] == 39:
-        start = at + 1
-        at = start
-        while at < end and data[at] != 39:
-            at += 1
-        if at == end or (at + 1 < end and data[at + 1] == 39):
-            return -1, many
-        members[many] = (_STRING, start, at)
-        return at + 1, many + 1
-    if _letter(data[at]):
-        word = _word(data, at, end)
-        true = _is(data, at, word, _W_TRUE)
-        if not true and not _is(data, at, word, _W_FALSE):
-            return -1, many
-        members[many] = (_BOOLEAN, 1 if true else 0, 0)
-        return word, many + 1
-    return _number(data, at, end, members, many)
-
-
-@compiled
-def _number(data: Any, at: int, end: int, members: Any, many: int) -> Any:
-    """Digits, with or without a sign and a fraction; few enough for a mantissa that a double keeps."""
-    negative = data[at] == 45
-    if negative or data[at] == 43:
-        at += 1
-    mantissa, scale, digits = np.int64(0), 0, 0
-    start = at
-    while at < end and 48 <= data[at] <= 57:
-        mantissa = 10 * mantissa + (np.int64(data[at]) - 48)
-        at += 1
-        digits += 1
-    if at == start or digits > _DIGITS:
-        return -1, many
-    if at < end and data[at] == 46:
-        at += 1
-        start = at
-        while at < end and 48 <= data[at] <= 57 and digits <= _DIGITS:
-            mantissa = 10 * mantissa + (np.int64(data[at]) - 48)
-            at += 1
-            digits += 1
-            scale += 1
-        if at == start or digits > _DIGITS:
-            return -1, many
-    if at < end and (data[at] == 46 or data[at] >= 128 or _letter(data[at]) or 48 <= data[at] <= 57):
-        return -1, many
-    while scale > 0 and mantissa % 10 == 0:
-        mantissa //= 10
-        scale -= 1
-    members[many] = (_NUMBER, -mantissa if negative else mantissa, scale)
-    return at, many + 1
-
-
-@compiled
-def _space(data: Any, at: int, end: int) -> Any:
-    while at < end and (data[at] == 32 or data[at] == 9 or data[at] == 10 or data[at] == 13):
-        at += 1
-    return at
-
-
-@compiled
-def _letter(byte: Any) -> Any:
-    return 65 <= byte <= 90 or 97 <= byte <= 122 or byte == 95
-
-
-@compiled
-def _word(data: Any, at: int, end: int) -> Any:
-    """The end of a plain word; 0 letters if there is none, or if it goes on as no plain word does."""
-    start = at
-    if at < end and _letter(data[at]):
-        while at < end and (_letter(data[at]) or 48 <= data[at] <= 57):
-            at += 1
-        if at < end and (data[at] >= 128 or data[at] == 46):
-            return start
-    return at
-
-
-@compiled
-def _name(data: Any, at: int, end: int) -> Any:
-    """The end of a plain name, words with dots between them, or -1 if it is none or may be a keyword."""
-    while True:
-        start = at
-        if at == end or not _letter(data[at]):
-            return -1
-        while at < end and (_letter(data[at]) or 48 <= data[at] <= 57):
-            at += 1
-        if (at < end and data[at] >= 128) or _reserved(data, start, at):
-            return -1
-        if at == end or data[at] != 46:
-            return at
-        at += 1
-
-
-@compiled
-def _reserved(data: Any, start: int, end: int) -> Any:
-    """Whether a word is a keyword or begins a typed literal; a name that only looks like one costs nothing but time."""
-    packed = _pack(data, start, end)
-    found = False
-    for place in range(len(_RESERVED)):
-        found |= packed == _RESERVED[place]
-    return found
-
-
-@compiled
-def _is(data: Any, start: int, end: int, word: int) -> Any:
-    """Whether the bytes are this keyword, in any case; only its first eight letters count."""
-    return _pack(data, start, end) == word
-
-
-@compiled
-def _pack(data: Any, start: int, end: int) -> Any:
-    """The capitals of a word's first eight letters as one number; 0 for no word."""
-    packed = np.int64(0)
-    for place in range(start, min(end, start + 8)):
-        packed = packed << 8 | (np.int64(data[place]) & 0xDF)
-    return packed

@@ -371,6 +371,7 @@ def test_runs_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
     for rows, small, most_pairs in [(7, 0, 1 << 24), (7, 1000, 0), (100, 0, 10), (4096, 0, 1 << 24)]:
         monkeypatch.setattr(kernel, "ROWS", rows)
         monkeypatch.setattr(kernel, "SMALL", small)
+        monkeypatch.setattr(kernel, "SHARED", 0)
         monkeypatch.setattr(kernel, "MOST_PAIRS", most_pairs)
         assert compile_program(subscriptions, batch.schema).match(batch).equals(whole)
 

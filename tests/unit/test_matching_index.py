@@ -38,7 +38,7 @@ def test_split_clusters_are_the_reference(
     record, events = batch
     with mock.patch.object(layout, "SPLIT", split[0]), mock.patch.object(layout, "RUN", split[1]):
         program = compile_program([(str(number), tree) for number, tree in enumerate(trees)], record.schema)
-    with mock.patch.object(kernel, "SMALL", small):
+    with mock.patch.object(kernel, "SMALL", small), mock.patch.object(kernel, "SHARED", 0):
         assert program.match(record).to_pylist() == expected(trees, events)
 
 
@@ -60,7 +60,7 @@ def test_the_workloads_are_the_reference(name: str) -> None:
     wanted = expected(trees, events)
     program = compile_program(made, workload.SCHEMA)
     for small in (0, 1 << 15):
-        with mock.patch.object(kernel, "SMALL", small):
+        with mock.patch.object(kernel, "SMALL", small), mock.patch.object(kernel, "SHARED", 0):
             assert program.match(batch).to_pylist() == wanted
 
 
@@ -85,8 +85,18 @@ def test_skew_one_value_that_half_ask_for_and_one_event_that_matches_all() -> No
     batch = pa.record_batch({"x": [7, 8, None], "y": [3000, 10, 3000], "z": [-1, -1, None]})
     program = compile_program([(str(n), text) for n, text in enumerate(texts)], batch.schema)
     for small in (0, 1 << 15):
-        with mock.patch.object(kernel, "SMALL", small):
+        with mock.patch.object(kernel, "SMALL", small), mock.patch.object(kernel, "SHARED", 0):
             assert program.match(batch).to_pylist() == [list(range(3000)), [0, 2, 4, 6, 8, 10], []]
+
+
+def test_more_entries_in_the_root_than_events() -> None:
+    program = compile_program([(str(n), "x IS NULL") for n in range(50)], pa.schema({"x": pa.int64()}))
+    with mock.patch.object(kernel, "SMALL", 0), mock.patch.object(kernel, "SHARED", 0):
+        assert program.match(pa.record_batch({"x": pa.array([None, 1, None])})).to_pylist() == [
+            list(range(50)),
+            [],
+            list(range(50)),
+        ]
 
 
 def test_two_sided_ranges_keep_both_ends() -> None:

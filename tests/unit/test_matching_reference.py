@@ -142,6 +142,7 @@ def test_the_kernel_is_the_reference(
     with (
         mock.patch.object(kernel, "ROWS", sizes[0]),
         mock.patch.object(kernel, "SMALL", sizes[1]),
+        mock.patch.object(kernel, "SHARED", 0),
         mock.patch.object(kernel, "MOST_PAIRS", sizes[2]),
         mock.patch.object(strings, "MOST_STRINGS", sizes[3]),
     ):
