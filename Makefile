@@ -6,10 +6,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults check format bench bench-match doctor lock wheel clean
+.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 check format bench bench-filters bench-match doctor lock wheel clean
 
 help:  ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY)  ## virtual environment, pinned packages, Java if there is none, Spark's jars
 
@@ -21,6 +21,12 @@ test: $(READY)  ## every test but the fault tests
 
 test-faults: $(READY)  ## real processes, real signals
 	@$(BIN)/python -m pytest tests/faults -p no:cacheprovider -o addopts="-ra --strict-markers"
+
+prove-filters: $(READY)  ## the filter algebra on 1,000,000 pairs of filters against sampled events
+	@$(BIN)/python -m tests.prove_filters sampling
+
+prove-filters-z3: $(READY)  ## the filter algebra on 50,000 pairs of filters against z3
+	@$(BIN)/python -m tests.prove_filters z3
 
 check: $(READY)  ## format, lint, types, and the direction of imports
 	@$(BIN)/ruff format --check .
@@ -34,6 +40,9 @@ format: $(READY)  ## format the code
 
 bench: $(READY)  ## the pipeline at 1,000 subscriptions against an identity copy
 	@$(BIN)/python -m benchmarks.pipeline
+
+bench-filters: $(READY)  ## comparing filters, and the forest of 100,000
+	@$(BIN)/python -m benchmarks.filters
 
 bench-match: $(READY)  ## the matching kernel on one core against what any matcher must spend
 	@$(BIN)/python -m benchmarks.matching

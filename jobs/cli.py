@@ -33,6 +33,7 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="a YAML 
 
 _READS = re.compile(r"\s*(select|show|describe|desc|explain|with|values|table|from)\b", re.IGNORECASE)
 _SHOWN = 1000
+_ANSWERS = {True: "yes", False: "no", None: "undecided (too costly to find out)"}
 
 
 @app.command()
@@ -122,6 +123,24 @@ def sql(
                 with tables.lock(*tables.described):
                     result = tables.spark.sql(one)
                 _print(result, as_json)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(help="a filter")], second: Annotated[str, typer.Argument(help="another")]
+) -> None:
+    """How two filters relate: does one match all that the other matches, do they meet at all?"""
+    from routing.filters import relation
+
+    with _plainly():
+        found = relation(first, second)
+        questions = {
+            "the first covers the second": found.covers,
+            "the second covers the first": found.covered,
+            "some event matches both": found.overlaps,
+        }
+        for question, answer in questions.items():
+            print(f"{question}: {_ANSWERS[answer]}")
 
 
 @app.command()

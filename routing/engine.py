@@ -30,8 +30,9 @@ from routing.model import Opening, Report
 from routing.rejections import Rejections
 from routing.session import session
 from routing.sink import write
-from routing.snapshot import Active, Control, Programs, Snapshot, unknown_attributes
+from routing.snapshot import Programs, Snapshot, unknown_attributes
 from routing.sources import Decoder, Rows
+from routing.subscriptions import Active, Control
 from routing.tables import Tables
 from schemas.delivery import ADMITTED_AT, BATCH, BUCKET, CONSUMER, CONTENT_HASH, EVENT_ID, KEY_HASH, PUBLISHER, SEQUENCE
 
@@ -62,7 +63,11 @@ class Engine:
         self.spark, self.config, self.on_batch = spark, config, on_batch
         self.tables = Tables(spark, config)
         self.ledger = Ledger(self.tables, clock)
-        self._control, self._programs, self._rejections = Control(self.tables), Programs(), Rejections(self.tables)
+        self._control, self._programs, self._rejections = (
+            Control(self.tables),
+            Programs(self.tables),
+            Rejections(self.tables),
+        )
         self._reported: object = None
         self._turn = threading.Lock()
         self._create()
@@ -202,8 +207,8 @@ class Engine:
         ]
         known = set[str]().union(*(views.attribute_names([schema]) - without for schema, without in hidden))
         anything = [name for schema, _ in hidden for name in variant_columns(schema, F.lit(None))]
-        warnings = unknown_attributes(active.subscriptions, known, anything)
-        self._rejections.report([*self._control.problems, *warnings], clock)
+        warnings = unknown_attributes(active, known, anything)
+        self._rejections.report([*active.problems, *warnings], clock)
         self._reported = state
 
     def _source(self, name: str) -> Source:

@@ -7,25 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from routing.filters import Filter
-
 # As a partition value either of these reads back as NULL.
 UNUSABLE_NAMES = ("", "__HIVE_DEFAULT_PARTITION__")
-
-
-@dataclass(frozen=True)
-class Subscription:
-    """A consumer's filter, parsed."""
-
-    consumer: str
-    id: str
-    text: str
-    filter: Filter
-    expires_at: datetime | None = None
-
-    def active(self, clock: datetime) -> bool:
-        """Whether the subscription counts in a batch that starts at `clock`."""
-        return self.expires_at is None or self.expires_at >= clock
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,6 @@ from schemas.delivery import (
     SOURCE,
     SUBSCRIPTION_IDS,
 )
-from udfs.spark import matcher
 
 # A sequence number is ordinal, rank in the batch, version of the event: 27, 30 and 6 bits.
 VERSIONS = 64
@@ -42,11 +41,8 @@ WORLD = "world"
 
 def match(events: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Reads columns. Gives one row per event and consumer with a match: adds consumer, subscription_ids."""
-    active = snapshot.active.subscriptions
-    found = referenced(
-        [one.filter for one in active], snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source)
-    )
-    matched = matcher(snapshot.program(arrow_schema(found)), [one.consumer for one in active])
+    found = referenced(snapshot.active.names, snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source))
+    matched = snapshot.matcher(arrow_schema(found))
     # explode of the call itself: a named column in between would be evaluated twice.
     return events.select("*", F.explode(matched(packed(found))).alias("matched")).select(
         "*", f"matched.{CONSUMER}", f"matched.{SUBSCRIPTION_IDS}"

@@ -53,7 +53,7 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
         if refused:
             _once(tables, "dead_letters", _dead_letters(judged, refused["duplicate"], snapshot), snapshot)
         notified = 0
-        if admitted and snapshot.active.subscriptions:
+        if admitted and len(snapshot.active):
             for stage in rest:
                 events = stage(events, snapshot)
             notified = _once(tables, "notifications", _laid_out(events, snapshot), snapshot)

@@ -1,42 +1,35 @@
-"""The control tables as a batch sees them: one pinned version of each, parsed and compiled.
+"""What the stages of one batch may look at, beside the rows themselves: control tables at pinned versions, compiled.
 
-Law: a snapshot is a function of the opening. Control tables are read again only when their version has changed, a
-text is parsed once, and a program is compiled once for each set of active subscriptions and each schema of
-attributes.
+Law: a snapshot is a function of the opening. A program is compiled once for each edition of the subscriptions and each
+schema of attributes, and put where every worker finds it; a change since is compiled by itself.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from routing.config import Config, Source
-from routing.errors import FilterError, nearest
-from routing.filters import Filter, attributes, parse
-from routing.matching import compile_program
-from routing.model import UNUSABLE_NAMES, Opening, Problem, Subscription, effective_id
+from routing.errors import nearest
+from routing.matching.compile import assemble
+from routing.model import Opening, Problem
+from routing.subscriptions import Active, Edition, nobody
 from routing.tables import Tables
-from schemas.control import CONSUMER, EXPIRES_AT, FILTER, ID
-from udfs.program import Program
-
-
-@dataclass(frozen=True, eq=False)
-class Active:
-    """The subscriptions that count in a batch, sorted by consumer and id; equal keys mean equal sets."""
-
-    key: tuple[int, int]
-    subscriptions: tuple[Subscription, ...]
+from udfs.shelf import Shelf
+from udfs.spark import Change, Standing, matcher, save_consumers
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """What the stages of one batch may look at, beside the rows themselves."""
+    """One batch's view of the control tables."""
 
     opening: Opening
     source: Source
@@ -46,99 +39,73 @@ class Snapshot:
     programs: Programs
     journal: DataFrame | None = None
 
-    def program(self, schema: pa.Schema) -> Program:
-        """The compiled subscriptions, in the order of `active.subscriptions`."""
-        return self.programs.program(self.active, schema)
+    def matcher(self, schema: pa.Schema) -> Callable[[Column], Column]:
+        """The active subscriptions as a function from a struct of these attributes to the consumers that match."""
+        return self.programs.matcher(self.active, schema)
 
 
 class Programs:
-    """The programs compiled last, a few of them: one per source schema."""
+    """The programs compiled last, a few of them: one per edition and source schema."""
 
-    def __init__(self, kept: int = 16) -> None:
-        self._compiled: dict[object, Program] = {}
+    def __init__(self, tables: Tables, kept: int = 8) -> None:
+        self._known: dict[object, Standing] = {}
         self._kept = kept
+        local = str(tables.spark.conf.get("spark.master", "local")).startswith("local")
+        self._scratch = tempfile.TemporaryDirectory(prefix="sluice-programs-") if local else None
+        place = self._scratch.name if self._scratch else f"{tables.location('')}_programs"
+        self._shelf = Shelf(place, copy=not local)
 
-    def program(self, active: Active, schema: pa.Schema) -> Program:
-        """The program for these subscriptions and this schema, compiled if it is new."""
-        key = (active.key, schema.to_string())
-        if key not in self._compiled:
-            while len(self._compiled) >= self._kept:
-                self._compiled.pop(next(iter(self._compiled)))
-            named = ((one.id, one.filter) for one in active.subscriptions)
-            self._compiled[key] = compile_program(named, schema)
-        return self._compiled[key]
+    def matcher(self, active: Active, schema: pa.Schema) -> Callable[[Column], Column]:
+        """The matcher of these subscriptions on this schema; what is new is compiled."""
+        first, edition = self._standing(active.edition, schema), active.edition
+        if active.since is None and not len(active.dead):
+            return matcher(first)
+        since = active.since or nobody()
+        before = np.array([edition.place(key) for key in since.pairs()], np.int64)
+        return matcher(first, Change(self._standing(since, schema, beside=edition), before, active.dead))
 
-
-class Control:
-    """Reads the control tables at pinned versions and remembers what it has read."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-        self._version: int | None = None
-        self._parsed: dict[str, Filter | FilterError] = {}
-        self._subscriptions: tuple[Subscription, ...] = ()
-        self._expiries: list[datetime] = []
-        self._active = Active((-1, -1), ())
-        self.problems: tuple[Problem, ...] = ()
-
-    def active(self, versions: Mapping[str, int], clock: datetime) -> Active:
-        """The subscriptions active at the clock. The set changes with the table's version and when an expiry passes."""
-        if versions["subscriptions"] != self._version:
-            self._load(versions["subscriptions"])
-        key = (versions["subscriptions"], bisect_left(self._expiries, clock))
-        if key != self._active.key:
-            self._active = Active(key, tuple(one for one in self._subscriptions if one.active(clock)))
-        return self._active
-
-    def _load(self, version: int) -> None:
-        columns = (CONSUMER, FILTER, ID, EXPIRES_AT, "_metadata.row_commit_version", "_metadata.row_id")
-        rows = self._tables.read("subscriptions", version).select(*columns).toArrow().to_pylist()
-        rows.sort(key=lambda row: (row["row_commit_version"], row["row_id"]))
-        newest = {(row[CONSUMER], effective_id(row[CONSUMER], row[FILTER], row[ID])): row for row in rows}
-        self._parsed = {text: self._parse(text) for text in {row[FILTER] for row in newest.values()}}
-        good, problems = list[Subscription](), list[Problem]()
-        for (consumer, id), row in sorted(newest.items()):
-            parsed, text = self._parsed[row[FILTER]], row[FILTER]
-            if consumer in UNUSABLE_NAMES:
-                problems.append(
-                    Problem("error", "subscriptions", consumer, id, text, f"'{consumer}' cannot be a consumer's name")
-                )
-            elif isinstance(parsed, FilterError):
-                problems.append(Problem("error", "subscriptions", consumer, id, text, str(parsed), parsed.column))
-            else:
-                expires = row[EXPIRES_AT].astimezone(UTC) if row[EXPIRES_AT] else None
-                good.append(Subscription(consumer, id, text, parsed, expires))
-        self._subscriptions, self.problems, self._version = tuple(good), tuple(problems), version
-        self._expiries = sorted(one.expires_at for one in good if one.expires_at is not None)
-
-    def _parse(self, text: str) -> Filter | FilterError:
-        known = self._parsed.get(text)
-        if known is not None:
-            return known
-        try:
-            return parse(text, limits=self._tables.config.filters.limits(), zone=self._tables.zone)
-        except FilterError as error:
-            return error
+    def _standing(self, edition: Edition, schema: pa.Schema, beside: Edition | None = None) -> Standing:
+        """The edition's program and consumers on the shelf; consumers that the other knows keep their numbers."""
+        key = (edition.number, schema.to_string(), beside.number if beside else None)
+        if key not in self._known:
+            while len(self._known) >= self._kept:
+                self._known.pop(next(iter(self._known)))
+            numbers, names = (edition.numbers, edition.names) if beside is None else numbered_on(edition, beside)
+            self._known[key] = Standing(
+                self._shelf.put(assemble(edition.ids, edition.clauses, schema).save),
+                self._shelf.put(save_consumers(numbers, names)),
+            )
+        return self._known[key]
 
 
-def unknown_attributes(
-    subscriptions: Iterable[Subscription], known: Iterable[str], open_ended: Iterable[str]
-) -> list[Problem]:
+def numbered_on(edition: Edition, other: Edition) -> tuple[NDArray[np.int32], pa.StringArray]:
+    """The consumers of an edition by the numbers that another gives them; those new to it are numbered on."""
+    places = np.array([other.place((name, "")) for name in edition.names.to_pylist()], np.int64)
+    there = np.flatnonzero(places < len(other))
+    known = np.zeros(len(places), np.bool_)
+    same = pc.equal(other.consumers.take(pa.array(places[there])), edition.names.take(pa.array(there)))
+    known[there] = same.to_numpy(zero_copy_only=False)
+    numbers = np.empty(len(places), np.int64)
+    numbers[known] = np.searchsorted(other.firsts, places[known])
+    numbers[~known] = len(other.firsts) + np.arange((~known).sum())
+    return numbers[edition.numbers].astype(np.int32), edition.names.filter(pa.array(~known))
+
+
+def unknown_attributes(active: Active, known: Iterable[str], open_ended: Iterable[str]) -> list[Problem]:
     """A warning for each subscription that names an attribute no source has, with the nearest one that exists.
 
     `open_ended` are VARIANT columns: any path into one may exist.
     """
-    names, prefixes = sorted(known), tuple(f"{name}." for name in open_ended)
-    strange: dict[str, str] = {}
+    names, prefixes = set(known), tuple(f"{name}." for name in open_ended)
+    strange = sorted(name for name in active.names if name not in names and not name.startswith(prefixes))
     problems = []
-    for one in subscriptions:
-        for attribute in sorted(attributes(one.filter)):
-            if attribute in names or attribute.startswith(prefixes):
-                continue
-            if attribute not in strange:
-                close = nearest(attribute, names)
-                strange[attribute] = f"no source has an attribute '{attribute}', so it is seen as absent." + (
-                    f" Did you mean '{close}'?" if close else ""
-                )
-            problems.append(Problem("warning", "subscriptions", one.consumer, one.id, one.text, strange[attribute]))
+    for name in strange:
+        close = nearest(name, sorted(names))
+        reason = f"no source has an attribute '{name}', so it is seen as absent." + (
+            f" Did you mean '{close}'?" if close else ""
+        )
+        problems += [
+            Problem("warning", "subscriptions", consumer, id, text, reason)
+            for consumer, id, text in active.naming(name)
+        ]
     return problems

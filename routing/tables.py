@@ -8,6 +8,7 @@ table at the same moment could overwrite each other, because Delta guards only i
 from __future__ import annotations
 
 import fcntl
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -163,7 +164,8 @@ class Tables:
             "delta.logRetentionDuration": kept,
             "delta.deletedFileRetentionDuration": kept,
             # Of two rows with one key the newest commit counts: row tracking tells which, also after OPTIMIZE.
-            **({"delta.enableRowTracking": "true"} if table.control else {}),
+            # And a change feed tells what a new version brought, without a look at all rows.
+            **({"delta.enableRowTracking": "true", "delta.enableChangeDataFeed": "true"} if table.control else {}),
             **({"sluice.buckets": str(self.config.notifications.buckets)} if BUCKET in table.partitioned_by else {}),
             **{f"delta.constraints.{name}": expression for name, expression in table.constraints.items()},
             **table.properties,
@@ -187,6 +189,25 @@ class Tables:
         if version is None:
             return self.spark.read.table(self.name(table))
         return self.spark.read.option("versionAsOf", version).table(self.name(table))
+
+    def changes(self, table: str, since: int, until: int) -> DataFrame | None:
+        """The rows that commits after `since` brought or took, by Delta's change feed; None after a RESTORE.
+
+        A restored row counts as old as it was, and the feed does not say how old that is.
+        """
+        if "RESTORE" in self._operations(table, since, until):
+            return None
+        feed = self.spark.read.option("readChangeFeed", "true").option("startingVersion", since + 1)
+        return feed.option("endingVersion", until).table(self.name(table))
+
+    def _operations(self, table: str, since: int, until: int) -> set[str]:
+        if self.directory is None:
+            rows = self.delta(table).history(self.version(table) - since).select("operation", "version").collect()
+            return {row["operation"] for row in rows if row["version"] <= until}
+        log = self.directory / table / "_delta_log"
+        commits = ((log / f"{version:020}.json").read_text().splitlines() for version in range(since + 1, until + 1))
+        facts = (json.loads(line) for lines in commits for line in lines if line.startswith('{"commitInfo"'))
+        return {fact["commitInfo"].get("operation", "") for fact in facts}
 
     def delta(self, table: str) -> DeltaTable:
         """The table's Delta handle."""

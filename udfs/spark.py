@@ -1,20 +1,26 @@
-"""The one place where a kernel meets Spark: a compiled program as a column.
+"""The one place where a kernel meets Spark: compiled programs as a column.
 
 Law: the UDF is called once for each event, gets the referenced attributes only, and gives, for each event, one entry
-per consumer with the consumer's subscriptions that matched; so one notification per consumer needs no shuffle.
+per consumer with the consumer's subscriptions that matched. What travels with a task is where the programs lie, not
+the programs; a worker maps each once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from udfs.program import Program
+from udfs.roster import Patch, Roster, matches
+from udfs.shelf import Item, get
 
 MATCHED = ArrayType(
     StructType(
@@ -27,42 +33,56 @@ MATCHED = ArrayType(
 )
 
 
-def matcher(program: Program, consumers: Sequence[str]) -> Callable[[Column], Column]:
-    """A function from a struct column of attributes to MATCHED; `consumers[i]` holds the program's subscription i.
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """A roster on the shelf: its program, and its consumers."""
 
-    Consumers must come sorted, as the subscriptions of one consumer must lie side by side.
-    """
-    names = pa.array(consumers, pa.string())
-    ids = pa.array(program.subscription_ids, pa.string())
-    change = np.asarray([i for i, name in enumerate(consumers) if i == 0 or name != consumers[i - 1]], dtype=np.int64)
+    program: Item
+    consumers: Item
 
-    def match(attributes: pa.Array) -> pa.Array:
-        batch = pa.RecordBatch.from_struct_array(attributes)
-        return by_consumer(program.match(batch), names, ids, change)
 
-    match.__annotations__ = {"attributes": pa.Array, "return": pa.Array}  # Spark reads the kind of UDF off the types
+@dataclass(frozen=True, eq=False)
+class Change:
+    """What has changed since; see `udfs.roster`."""
+
+    second: Standing
+    before: NDArray[np.int64]
+    dead: NDArray[np.int64]
+
+
+def matcher(standing: Standing, change: Change | None = None) -> Callable[[Column], Column]:
+    """A function from a struct column of attributes to MATCHED."""
+
+    def match(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        first = roster(standing)
+        patch = Patch(roster(change.second), change.before, change.dead) if change else None
+        for attributes in batches:
+            yield from matches(pa.RecordBatch.from_struct_array(attributes), first, patch)
+
+    # Spark reads the kind of UDF off the types themselves.
+    match.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
     return arrow_udf(match, MATCHED)  # type: ignore[no-any-return]
 
 
-def by_consumer(matched: pa.ListArray, consumers: pa.Array, ids: pa.Array, change: np.ndarray) -> pa.ListArray:
-    """Group each event's ascending positions by consumer; `change` holds the first position of each consumer.
+def roster(standing: Standing) -> Roster:
+    """The roster, mapped into this process."""
+    return Roster(get(standing.program, Program.load), *get(standing.consumers, load_consumers))
 
-    >>> matched = pa.array([[0, 1, 2], [], [1]], pa.list_(pa.int32()))
-    >>> by_consumer(matched, pa.array(["a", "a", "b"]), pa.array(["x", "y", "z"]), np.array([0, 2])).to_pylist()[0]
-    [{'consumer': 'a', 'subscription_ids': ['x', 'y']}, {'consumer': 'b', 'subscription_ids': ['z']}]
-    """
-    positions = np.asarray(matched.flatten()).astype(np.int64)
-    offsets = np.asarray(matched.offsets).astype(np.int64)
-    offsets = offsets - offsets[0]
-    owner = np.searchsorted(change, positions, side="right") - 1
-    first = np.ones(len(positions), dtype=bool)  # the first match of a consumer within an event
-    first[1:] = owner[1:] != owner[:-1]
-    first[offsets[:-1][offsets[:-1] < len(positions)]] = True
-    starts = np.flatnonzero(first)
-    groups = pa.ListArray.from_arrays(
-        pa.array(np.append(starts, len(positions)), pa.int32()), ids.take(pa.array(positions))
-    )
-    entries = pa.StructArray.from_arrays(
-        [consumers.take(pa.array(positions[starts])), groups], ["consumer", "subscription_ids"]
-    )
-    return pa.ListArray.from_arrays(pa.array(np.searchsorted(starts, offsets), pa.int32()), entries)
+
+def save_consumers(numbers: NDArray[np.int32], names: pa.StringArray) -> Callable[[Path], None]:
+    """A writer of consumers, for the shelf."""
+
+    def save(path: Path) -> None:
+        columns = {"numbers": pa.array(numbers, pa.int32()), "names": names}
+        lists = {name: pa.LargeListArray.from_arrays([0, len(array)], array) for name, array in columns.items()}
+        batch = pa.RecordBatch.from_pydict(lists)
+        with pa.ipc.new_file(path, batch.schema) as file:
+            file.write_batch(batch)
+
+    return save
+
+
+def load_consumers(path: Path) -> tuple[NDArray[np.int32], pa.StringArray]:
+    """What `save_consumers` wrote."""
+    batch = pa.ipc.open_file(pa.memory_map(str(path))).get_batch(0)
+    return batch.column("numbers")[0].values.to_numpy(), batch.column("names")[0].values

@@ -56,7 +56,7 @@ def compile_program(
     if tokens is not None and len(tokens) != len(pairs):
         raise ValueError(f"{len(tokens)} token sets for {len(pairs)} subscriptions")
     clauses = clauses_of([filter for _, filter in pairs], limits, lambda place: _parsed(pairs[place], limits, zone))
-    return _program(pa.array([id for id, _ in pairs], pa.string()), clauses, schema, tokens)
+    return assemble(pa.array([id for id, _ in pairs], pa.string()), clauses, schema, tokens)
 
 
 def _parsed(subscription: tuple[str, str | Filter], limits: Limits, zone: tzinfo) -> Filter:
@@ -69,9 +69,10 @@ def _parsed(subscription: tuple[str, str | Filter], limits: Limits, zone: tzinfo
         raise type(error)(f"subscription {id}: {error.message}", column=error.column, hint=error.hint) from error
 
 
-def _program(
-    ids: pa.StringArray, clauses: Clauses, schema: pa.Schema, tokens: Sequence[Collection[str | int]] | None
+def assemble(
+    ids: pa.StringArray, clauses: Clauses, schema: pa.Schema, tokens: Sequence[Collection[str | int]] | None = None
 ) -> Program:
+    """The program of clauses that are there already, one for each schema."""
     lanes, predicates = resolve(clauses, schema)
     made = encodings(clauses, lanes, predicates.tokens, schema)
     token_set_of, token_arrays = _token_sets(tokens)

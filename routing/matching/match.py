@@ -6,26 +6,24 @@ JVM.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from routing.filters import Filter
-from routing.filters import attributes as mentioned
 from routing.matching.attributes import Attribute, attributes, variant_attribute, variant_columns
 from routing.variant_path import variant_path
 
 
 def referenced(
-    filters: Sequence[Filter], schema: StructType, columns: Column, *, without: frozenset[str]
+    names: Iterable[str], schema: StructType, columns: Column, *, without: frozenset[str]
 ) -> list[Attribute]:
-    """The attributes that the filters mention and the events have, in order of their names."""
+    """The attributes that filters name and the events have, in order of their names."""
     typed, variants = attributes(schema, columns, without=without), variant_columns(schema, columns)
     found = []
-    for name in sorted(set[str]().union(*map(mentioned, filters))):
+    for name in sorted(names):
         if name in typed:
             found.append(typed[name])
         elif (parent := _parent(name, variants)) is not None:

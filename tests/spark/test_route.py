@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.functions import arrow_udf
 
 from routing.engine import Engine
 from routing.errors import ConfigError, FilterError, SourceError, SubscriptionError
+from udfs.roster import matches
+from udfs.spark import MATCHED, Standing, roster
 
 QUOTE = "id string, exchange string, at string, symbol string, price double, change double"
 
@@ -314,27 +318,18 @@ def test_no_subscriptions_and_no_events(spark: SparkSession, engine: Engine) -> 
 
 
 def test_the_udf_sees_each_event_once(spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    import udfs.spark
-
     seen = spark.sparkContext.accumulator(0)
-    program_match = udfs.spark.Program.match
 
-    def counting(self: Any, batch: Any, tokens: Any = None) -> Any:
-        seen.add(batch.num_rows)
-        return program_match(self, batch, tokens)
+    def counted(standing: Standing) -> Any:
+        def match(batches: Any) -> Any:
+            for attributes in batches:
+                seen.add(len(attributes))
+                yield from matches(pa.RecordBatch.from_struct_array(attributes), roster(standing))
 
-    matcher = udfs.spark.matcher
+        match.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
+        return arrow_udf(match, MATCHED)
 
-    def counted(program: Any, consumers: Any) -> Any:
-        class Counted:
-            subscription_ids = program.subscription_ids
-
-            def match(self, batch: Any) -> Any:
-                return counting(program, batch)
-
-        return matcher(Counted(), consumers)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("routing.pipeline.matcher", counted)
+    monkeypatch.setattr("routing.snapshot.matcher", counted)
     engine.subscribe("alice", "price > 2")
     engine.subscribe("bob", "TRUE")
     engine.route(quotes(spark, *[(str(n), "NYSE", 1, "x", float(n), 1.0) for n in range(50)]))

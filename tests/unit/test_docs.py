@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import re
 from pathlib import Path
 
@@ -32,3 +33,8 @@ def test_every_make_target_is_real() -> None:
     for page in PAGES:
         for target in re.findall(r"^    make ([a-z-]+)", page.read_text(), re.M):
             assert target in targets, f"{page.name}: make {target}"
+
+
+def test_examples_of_the_filter_algebra_are_true() -> None:
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "filter-algebra.md"), module_relative=False)
+    assert tried > 5 and not failed
