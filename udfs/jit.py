@@ -40,6 +40,9 @@ def _cache() -> Path:
             raise PermissionError(kept)
     except OSError:
         kept = Path(tempfile.gettempdir()) / f"sluice-kernels-{os.getuid()}"
+        kept.mkdir(mode=0o700, exist_ok=True)
+        if kept.stat().st_uid != os.getuid():  # somebody else's code is not run
+            kept = Path(tempfile.mkdtemp(prefix="sluice-kernels-"))
     return kept
 
 
