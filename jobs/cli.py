@@ -40,7 +40,7 @@ _ANSWERS = {True: "yes", False: "no", None: "undecided (too costly to find out)"
 def setup(
     retry: Annotated[bool, typer.Option(help="ask again for optional jars that could not be had")] = False,
 ) -> None:
-    """Resolve the jars once, and let spark-submit and spark-sql find them."""
+    """Resolve the jars and compile the kernels once, and let spark-submit and spark-sql find Delta."""
     from routing import jars
     from routing.session import install
 
@@ -59,6 +59,10 @@ def setup(
                 )
             )
         print(f"Spark settings: {install()}")
+        from routing.matching.warm import warm
+
+        print("kernels: compiling (about a minute, once) …", flush=True)
+        warm()
 
 
 @app.command()
