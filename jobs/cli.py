@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from routing.config import Config, load
-from routing.errors import RoutingError
+from routing.errors import FilterError, RoutingError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -134,10 +134,16 @@ def compare(
     first: Annotated[str, typer.Argument(help="a filter")], second: Annotated[str, typer.Argument(help="another")]
 ) -> None:
     """How two filters relate: does one match all that the other matches, do they meet at all?"""
-    from routing.filters import relation
+    from routing.filters import parse, relation
 
     with _plainly():
-        found = relation(first, second)
+        trees = []
+        for which, text in (("first", first), ("second", second)):
+            try:
+                trees.append(parse(text))
+            except FilterError as error:
+                raise RoutingError(f"the {which} filter, {error}") from error
+        found = relation(*trees)
         questions = {
             "the first covers the second": found.covers,
             "the second covers the first": found.covered,
