@@ -110,11 +110,13 @@ class Forest(Generic[Key]):
         """Find the filter's parent, from `above` downwards, and take over those beside it that it covers."""
         mine = self._regions[place]
         around = self._neighbours.around(place)
-        under: dict[int, list[int]] = {}
-        for other, parent in zip(around.tolist(), self._parents[around].tolist(), strict=True):
-            under.setdefault(parent, []).append(other)
-        while (below := next((o for o in under.get(above, ()) if self._covers(o, place)), None)) is not None:
-            above = below
+        parents = self._parents[around]
+        beside, under = around[parents == above].tolist(), dict[int, list[int]]()
+        while (below := next((other for other in beside if self._covers(other, place)), None)) is not None:
+            if not under:  # only now is it worth knowing who is below whom
+                for other, parent in zip(around.tolist(), parents.tolist(), strict=True):
+                    under.setdefault(parent, []).append(other)
+            above, beside = below, under.get(below, [])
         inside = self._neighbours.inside(place)
         for other in inside[self._parents[inside] == above].tolist():
             if region_covers(mine, self._regions[other]) is True:
