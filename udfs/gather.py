@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from udfs.index import PLAIN, Batch, Index
+from udfs.index import Batch, Index
 from udfs.jit import compiled, inlined, trailing_zeros
-from udfs.scan import scan, sweep
+from udfs.scan import scan
+from udfs.sweep import Table, arrange, sweep
 
 _ANY = 0x7FFF_FFFF
 
@@ -56,13 +57,13 @@ def by_event(
 
     `found` and `owners` have room for every entry, and one.
     """
-    this, counts = np.empty(1, np.int32), np.zeros(len(batch.codes), np.int64)
+    this = np.empty(1, np.int32)
     for event in range(first, len(batch.codes)):
         this[0] = event
         count = 0
         for at in range(meet(index, batch, event, clusters)):
             for run in range(index.cluster_runs[clusters[at]], index.cluster_runs[clusters[at] + 1]):
-                _, count = scan(index, batch, run, this, 0, 1, found, owners, counts, count)
+                _, count = scan(index, batch, run, this, 0, 1, found, owners, count)
         if total + count > len(items):
             return event, total
         before = total
@@ -105,51 +106,53 @@ def pair(starts: Any, clusters: Any, ends: Any, events: Any) -> None:
 
 @compiled
 def by_cluster(
-    index: Index,
-    batch: Batch,
-    ends: Any,
-    events: Any,
-    run: int,
-    at: int,
-    found: Any,
-    owners: Any,
-    counts: Any,
-    total: int,
-) -> Any:
+    index: Index, batch: Batch, ends: Any, events: Any, many: int, scratch: Table, run: int, at: int,
+    found: Any, owners: Any, total: int,
+) -> Any:  # fmt: skip
     """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room.
 
-    Of a run that is swept, `at` is an entry.
+    Of a run that is swept, because its cluster is met by `many` events, `at` is an entry.
     """
-    mask = np.empty(len(batch.codes), np.uint8)
-    cluster = np.searchsorted(index.cluster_runs, run, side="right") - 1
+    cluster, arranged, lane, arrangement, size = np.int64(-1), np.int64(-1), np.int64(-1), np.int64(0), np.int64(0)
+    scratch.filled[:] = -1
+    width = batch.codes.shape[1]
     while run < len(index.runs):
-        while run >= index.cluster_runs[cluster + 1]:
-            cluster += 1
-        end = ends[cluster]
-        if at < 0:
-            at = ends[cluster - 1] if cluster else 0
-        if cluster == 0 and index.runs[run, 0] & (PLAIN - 1) == 0 and len(batch.visible) == 0:
-            end = index.runs[run, 3] - index.runs[run, 2]
-            at, total = sweep(index, batch, run, at, found, owners, counts, total, mask)
-        elif at < end:
-            at, total = scan(index, batch, run, events, at, end, found, owners, counts, total)
+        if cluster < 0 or run >= index.cluster_runs[cluster + 1]:
+            cluster = np.searchsorted(index.cluster_runs, run, side="right") - 1 if cluster < 0 else cluster + 1
+            continue
+        first, end = np.int64(ends[cluster - 1] if cluster else 0), np.int64(ends[cluster])
+        if end - first >= many:
+            wanted = np.int64(index.runs[run, 1] if index.runs[run, 0] & 3 else -1)
+            if arranged != cluster or lane != wanted:
+                size = arrange(batch.flat, width, wanted, index.runs[run, 0] & 3, events, first, end, scratch)
+                arranged, lane, arrangement = cluster, wanted, arrangement + 1
+            first, end = np.int64(0), np.int64(index.runs[run, 3] - index.runs[run, 2])
+            at, total = sweep(index, batch, run, max(at, 0), scratch, arrangement, size, found, owners, total)
+        elif first < end:
+            at = first if at < 0 else at
+            at, total = scan(index, batch, run, events, at, end, found, owners, total)
+        else:
+            at = end
         if at < end:
             return run, at, total
-        at = -1
+        at = np.int64(-1)
         run += 1
     return run, at, total
 
 
 @compiled
-def spread(found: Any, owners: Any, total: int, counts: Any, sorted: Any) -> None:
-    """Sort the matches by event; `counts` becomes the end of each event's."""
+def spread(found: Any, owners: Any, total: int, ends: Any, sorted: Any) -> None:
+    """Sort the matches by event; `ends` tells where each event's end."""
+    ends[:] = 0
+    for at in range(total):
+        ends[owners[at] & _ANY] += 1
     start = 0
-    for event in range(len(counts)):
-        start, counts[event] = start + counts[event], start
+    for event in range(len(ends)):
+        start, ends[event] = start + ends[event], start
     for at in range(total):
         event = owners[at]
-        sorted[counts[event]] = found[at]
-        counts[event] += 1
+        sorted[ends[event]] = found[at]
+        ends[event] += 1
 
 
 @compiled

@@ -83,15 +83,13 @@ class Index(NamedTuple):
 class Batch(NamedTuple):
     """A run of events as the index sees them.
 
-    `codes` has a row per event and a column per lane, `flat` is the same, row after row, and `columns` has a row
-    per lane; `strings` has a column per
+    `codes` has a row per event and a column per lane, `flat` is the same, row after row; `strings` has a column per
     text slot, numbers into `held_starts`, and `marks` what is known of their tokens at once.
     `visible` is empty, or has a row per event: bit s is set if subscriptions of token set s may see it.
     """
 
     codes: NDArray[np.int32]
     flat: NDArray[np.int32]
-    columns: NDArray[np.int32]
     strings: NDArray[np.int32]
     marks: NDArray[np.uint64]
     held_starts: NDArray[np.int64]

@@ -85,6 +85,16 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
+def popcount(typing_context: Any, word: Any) -> Any:
+    """How many bits are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return numba.types.uint64(numba.types.uint64), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
 def word_at(typing_context: Any, data: Any, at: Any) -> Any:
     """The eight bytes of a byte array that start at a place, as one number. All eight must be there."""
 

@@ -17,16 +17,20 @@ from numpy.typing import NDArray
 from udfs.encode import Encoder
 from udfs.gather import by_cluster, by_event, meet_all, order, pair, spread
 from udfs.index import Batch
+from udfs.sweep import table
 from udfs.tokens import visible
 
 if TYPE_CHECKING:
     from udfs.program import Program
 
-ROWS = 16_384
+ROWS = 20_480
 """Events of a run: enough of them to share a cluster, few enough that their codes stay in the processor's cache."""
 
 SMALL = 1 << 13
 """An index with fewer entries stays in the processor's cache by itself: events are taken one by one."""
+
+MANY = 48
+"""Events of a run that meet a cluster, from which its entries are compared with whole columns of them."""
 
 SHARED = 2
 """Pairs of an event and a cluster it may meet, for each cluster, from which sorting them by cluster pays."""
@@ -50,6 +54,7 @@ class Worker:
         self._summary = np.zeros((len(program.ids) >> 12) + 1, np.uint64)
         self._met, self._events = np.empty(0, np.int32), np.empty(0, np.int32)
         self._pairs = np.empty((2, 0), np.int32)
+        self._table = table(len(program.columns), ROWS)
         self._lock = Lock()
 
     def match(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> pa.ListArray:
@@ -57,7 +62,7 @@ class Worker:
         with self._lock:
             self._items, self._total = np.empty(max(1024, rows), np.int32), 0
             lengths = np.zeros(rows, np.int32)
-            step = self._rows()
+            step = self._step(rows)
             for start in range(0, rows, step):
                 length = min(step, rows - start)
                 slices = [column.slice(start, length) for column in columns]
@@ -65,9 +70,10 @@ class Worker:
                 self._run(batch, lengths[start : start + length])
             return self._lists(lengths)
 
-    def _rows(self) -> int:
-        """The events of a run; fewer if their bitmaps are wide."""
-        return max(1, min(ROWS, 8 * MOST_BYTES // max(1, int(self._program.token_sets.number[0]))))
+    def _step(self, rows: int) -> int:
+        """The events of a run, all runs alike; fewer if their bitmaps are wide."""
+        most = max(1, min(ROWS, 8 * MOST_BYTES // max(1, int(self._program.token_sets.number[0]))))
+        return max(1, -(-rows // -(-rows // most or 1)))
 
     def _batch(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> Batch:
         codes, strings, marks = self._encoder.encode(columns, rows)
@@ -78,7 +84,7 @@ class Worker:
             else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
         )
         return Batch(
-            codes, codes.reshape(-1), np.ascontiguousarray(codes.T), strings, marks, known.held_starts, known.held, seen
+            codes, codes.reshape(-1), strings, marks, known.held_starts, known.held, seen
         )
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
@@ -111,17 +117,18 @@ class Worker:
             self._events = np.zeros(len(self._met), np.int32)
         ends = np.empty(len(self._index.cluster_runs) - 1, np.int32)
         pair(starts, self._met, ends, self._events)
-        counts, run, at, total = np.zeros(len(lengths), np.int64), 0, -1, 0
+        run, at, total = 0, -1, 0
         while True:
             run, at, total = by_cluster(
-                self._index, batch, ends, self._events, run, at, self._pairs[0], self._pairs[1], counts, total
-            )
+                self._index, batch, ends, self._events, MANY, self._table, run, at,
+                self._pairs[0], self._pairs[1], total,
+            )  # fmt: skip
             if run == len(self._index.runs):
                 break
             if self._pairs.shape[1] >= MOST_PAIRS:
                 return False
             self._widen(total)
-        self._order(total, counts, lengths)
+        self._order(total, lengths)
         return True
 
     def _widen(self, total: int) -> None:
@@ -130,11 +137,11 @@ class Worker:
         wider[:, :total] = self._pairs[:, :total]
         self._pairs = wider
 
-    def _order(self, total: int, counts: NDArray[np.int64], lengths: NDArray[np.int32]) -> None:
-        by_event = np.empty(total, np.int32)
-        spread(self._pairs[0], self._pairs[1], total, counts, by_event)
+    def _order(self, total: int, lengths: NDArray[np.int32]) -> None:
+        by_event, ends = np.empty(total, np.int32), np.empty(len(lengths), np.int64)
+        spread(self._pairs[0], self._pairs[1], total, ends, by_event)
         self._reserve(total)
-        self._total = order(by_event, counts, self._bits, self._summary, lengths, self._items, self._total)
+        self._total = order(by_event, ends, self._bits, self._summary, lengths, self._items, self._total)
 
     def _reserve(self, more: int) -> None:
         """Room for so many items more; the array doubles, so that all copying together is a copy of the result."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from udfs.index import INLINE, PLAIN, Batch, Index
-from udfs.jit import compiled, inlined, prefetch
+from udfs.jit import inlined, prefetch
 
 # Enumerations as plain numbers: what the compiler to machine code understands.
 _REST, _EQUAL, _LOW = 0, 1, 2
@@ -34,7 +34,6 @@ def scan(
     end: Any,
     found: Any,
     owners: Any,
-    counts: Any,
     total: Any,
 ) -> Any:
     """Append to `found` the subscriptions of a run that match the events from `at` to `end`, and to `owners` the event.
@@ -61,10 +60,10 @@ def scan(
             if code < 0:
                 last = begin
             elif shape == _EQUAL:
-                begin = _lower(keys, begin, last, code)
-                last = _lower(keys, begin, last, code + 1)
+                begin = lower(keys, begin, last, code)
+                last = lower(keys, begin, last, code + 1)
             else:
-                last = _lower(keys, begin, last, code + 1 if shape == _LOW else 1 - code)
+                last = lower(keys, begin, last, code + 1 if shape == _LOW else 1 - code)
         passed = total
         place: Any
         if plain:
@@ -79,7 +78,6 @@ def scan(
                 found[passed & _ANY] = entries[entry]  # overwritten unless all hold: a branch would be guessed wrong
                 owners[passed & _ANY] = event
                 passed += one & two & three
-            counts[event & _ANY] += passed - total
             total = passed
             at += 1
             continue
@@ -91,14 +89,13 @@ def scan(
             two = np.uint32(codes[(row + lane) & _ANY] - entries[entry + 4]) <= np.uint32(entries[entry + 5])
             found[passed & _ANY] = place
             passed += one & two
-        before = total
         for place in range(total, passed):
             which = np.int64(found[place & _ANY]) & _ANY
             entry = which << 3
             lane = np.int64(entries[entry + 1]) >> 20 & _LANE
             if np.uint32(codes[(row + lane) & _ANY] - entries[entry + 6]) > np.uint32(entries[entry + 7]):
                 continue
-            if index.more[which] >= 0 and not _passes(index, batch, codes, row, event, index.more[which]):
+            if index.more[which] >= 0 and not passes(index, batch, codes, row, event, index.more[which]):
                 continue
             if len(batch.visible):
                 held = index.sets[which]
@@ -107,71 +104,12 @@ def scan(
             found[total & _ANY] = entries[entry]
             owners[total & _ANY] = event
             total += 1
-        counts[event & _ANY] += total - before
         at += 1
     return at, total
 
 
 @inlined
-def sweep(
-    index: Index, batch: Batch, run: Any, at: Any, found: Any, owners: Any, counts: Any, total: Any, mask: Any
-) -> Any:
-    """The same for the root's run of REST, entry by entry from `at` on: all events at once, a column per lane.
-
-    Every event meets the root, so its entries are compared with whole columns, several events by one instruction.
-    """
-    entries, columns, rows = index.entries, batch.columns, len(batch.codes)
-    first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
-    while at < stop - first:
-        if total + rows >= len(found):
-            return at, total
-        which = (first + at) & _ANY
-        entry, lanes = which << 3, np.int64(entries[(which << 3) + 1])
-        _compare(columns[lanes & _LANE], entries[entry + 2], entries[entry + 3],
-                 columns[lanes >> 10 & _LANE], entries[entry + 4], entries[entry + 5],
-                 columns[lanes >> 20 & _LANE], entries[entry + 6], entries[entry + 7], mask)  # fmt: skip
-        more, subscription = index.more[which], entries[entry]
-        if more < 0:
-            for event in range(rows):
-                found[total & _ANY] = subscription
-                owners[total & _ANY] = event
-                counts[event & _ANY] += mask[event & _ANY]
-                total += np.int64(mask[event & _ANY])
-        else:
-            width = batch.codes.shape[1]
-            for event in range(rows):
-                if mask[event & _ANY] and _passes(index, batch, batch.flat, event * width, event, more):
-                    found[total & _ANY] = subscription
-                    owners[total & _ANY] = event
-                    counts[event & _ANY] += 1
-                    total += 1
-        at += 1
-    return at, total
-
-
-@compiled
-def _compare(
-    one: Any,
-    low_1: Any,
-    width_1: Any,
-    two: Any,
-    low_2: Any,
-    width_2: Any,
-    three: Any,
-    low_3: Any,
-    width_3: Any,
-    mask: Any,
-) -> Any:
-    """Which events lie in all three intervals."""
-    for event in range(len(mask)):
-        first = np.uint32(one[event] - low_1) <= np.uint32(width_1)
-        second = np.uint32(two[event] - low_2) <= np.uint32(width_2)
-        third = np.uint32(three[event] - low_3) <= np.uint32(width_3)
-        mask[event] = first & second & third
-
-
-@inlined
-def _lower(keys: Any, first: int, last: int, key: int) -> Any:
+def lower(keys: Any, first: int, last: int, key: int) -> Any:
     """The first place whose key is not less."""
     while first < last:
         middle = (first + last) >> 1
@@ -183,7 +121,7 @@ def _lower(keys: Any, first: int, last: int, key: int) -> Any:
 
 
 @inlined
-def _passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: int) -> Any:
+def passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: int) -> Any:
     """Follow the tests from one to the next until they accept or refuse."""
     tests, bounds = index.tests, index.bounds
     holds: Any
@@ -199,14 +137,14 @@ def _passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: in
                 for place in range(a, b):
                     odd ^= np.int64(bounds[place & _ANY] <= code)
             else:
-                odd = (_lower(bounds, a, b, code + 1) - a) & 1
+                odd = (lower(bounds, a, b, code + 1) - a) & 1
             holds = odd == 1
         else:
             held = False
             if (batch.marks[event, lane] >> np.uint64(a & 63)) & np.uint64(1):
                 string = batch.strings[event, lane]
                 first, last = batch.held_starts[string], batch.held_starts[string + 1]
-                place = _lower(batch.held, first, last, a)
+                place = lower(batch.held, first, last, a)
                 held = place < last and batch.held[place & _ANY] == a
             holds = held if kind == _HOLDS else not held
         at = tests[test + 4] if holds else tests[test + 5]

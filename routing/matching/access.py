@@ -25,8 +25,11 @@ GRIDS = (0, 2, 4, 6, 8, 10, 12, 14, 16)
 FEW = 8
 """Members up to which an IN is an access predicate."""
 
-SPLIT, RUN, LONG = 16, 6, 64
+SPLIT, RUN, LONG = 128, 64, 64
 """Entries from which a cluster is split, a run worth its search, and a run cut into those with tests and without."""
+
+MEETING = 64
+"""What it costs that an event meets one more cluster, in entries that it is compared with in vain."""
 
 TOKEN = 1 << 60
 """Cluster keys from here on are tokens; below, grid, lane and cell."""
@@ -79,10 +82,11 @@ def access(predicates: Predicates, share: NDArray[np.float32], conjunctions: int
     """The clusters of each conjunction; one without rows, or without a usable predicate, hangs in the root."""
     eligible = _eligible(predicates, share, tops)
     best = _best(predicates.conjunctions, eligible, conjunctions)
-    counts = _cells(predicates, best, np.empty(0, np.int64), np.empty(0, np.int32))
+    coarse = _coarse(predicates, best[best >= 0], tops)
+    counts = _cells(predicates, best, coarse, np.empty(0, np.int64), np.empty(0, np.int32))
     total = int(counts.sum())
     keys, used = np.empty(total, np.int64), np.empty(total, np.int32)
-    _cells(predicates, best, keys, used)
+    _cells(predicates, best, coarse, keys, used)
     return Access(np.repeat(np.arange(conjunctions, dtype=np.int32), counts), keys, used)
 
 
@@ -123,16 +127,51 @@ def _best(conjunctions: Any, share: Any, count: int) -> Any:
     return best
 
 
-def _cells(predicates: Predicates, best: NDArray[np.int32], keys: Any, used: Any) -> NDArray[np.int64]:
+def _coarse(predicates: Predicates, best: NDArray[np.int32], tops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each lane and width of intervals the grid that they hang in.
+
+    A finer grid shows an event fewer intervals in vain, and one cluster more: of all choices of grids, each lane has
+    the cheapest for the number of its intervals.
+    """
+    widths = (predicates.b - predicates.a + 1)[best]
+    some = (predicates.tests[best] == Test.INTERVAL) & (widths > 1)
+    lanes, levels = predicates.lanes[best[some]], np.searchsorted(2 << np.array(GRIDS), widths[some])
+    counts = np.bincount(lanes * len(GRIDS) + levels, minlength=len(tops) * len(GRIDS))
+    counts, coarse = counts.reshape(-1, len(GRIDS)), np.tile(np.arange(len(GRIDS)), (len(tops), 1))
+    for lane in np.flatnonzero(counts.any(axis=1)).tolist():
+        chosen = _CHOICES[:, np.flatnonzero(counts[lane])[-1] - len(GRIDS)] < len(GRIDS)
+        cells = (1 << np.append(GRIDS, 62))[_CHOICES] + (1 << np.array(GRIDS))
+        shares = np.minimum(1, cells / (tops[lane] + 1))
+        cost = shares @ counts[lane] + MEETING * _SIZES
+        coarse[lane] = _CHOICES[np.argmin(np.where(chosen, cost, np.inf))]
+    return coarse
+
+
+def _choices() -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every set of grids: for each width the finest of them that is wide enough, or one that does not exist."""
+    sets = np.arange(1 << len(GRIDS))
+    finest, found = np.full(len(sets), len(GRIDS)), []
+    for level in reversed(range(len(GRIDS))):
+        finest = np.where(sets >> level & 1, level, finest)
+        found.append(finest)
+    return np.stack(found[::-1], axis=1), np.array([int(one).bit_count() for one in sets])
+
+
+_CHOICES, _SIZES = _choices()
+
+
+def _cells(
+    predicates: Predicates, best: NDArray[np.int32], coarse: NDArray[np.int64], keys: Any, used: Any
+) -> NDArray[np.int64]:
     columns = (predicates.tests, predicates.lanes, predicates.a, predicates.b, predicates.bounds)
     grids = np.array(GRIDS, np.int64)
-    found: NDArray[np.int64] = _fill_cells(*columns, best, grids, keys, used)
+    found: NDArray[np.int64] = _fill_cells(*columns, best, grids, coarse, keys, used)
     return found
 
 
 @compiled
 def _fill_cells(
-    tests: Any, lanes: Any, a: Any, b: Any, bounds: Any, best: Any, grids: Any, keys: Any, used: Any
+    tests: Any, lanes: Any, a: Any, b: Any, bounds: Any, best: Any, grids: Any, coarse: Any, keys: Any, used: Any
 ) -> Any:
     """The keys of each conjunction's clusters, if there is room for them; returns how many each has."""
     counts = np.ones(len(best), np.int64)
@@ -149,6 +188,8 @@ def _fill_cells(
             grid = 0
             while (2 << grids[grid]) < b[row] - a[row] + 1:
                 grid += 1
+            if a[row] < b[row]:
+                grid = coarse[lanes[row], grid]
             first, last = a[row] >> grids[grid], b[row] >> grids[grid]
         counts[conjunction] = last - first + 1
         if len(keys):

@@ -47,7 +47,7 @@ def index(
     of_trees = np.flatnonzero(hung.conjunctions >= count)
     begin = np.array([first for _, first in trees], np.int32)[hung.conjunctions[of_trees] - count]
     more[of_trees] = np.where(begin >= 0, begin + len(tests), begin)
-    group |= _plain(group, more < 0).astype(np.int64) * PLAIN << 15
+    group |= _plain(group, more < 0).astype(np.int64) * PLAIN
     order = np.lexsort((keys, group))
     entries, more = entries[order], more[order]
     runs, cluster_runs = _runs(group[order], len(clusters))
@@ -81,9 +81,9 @@ def _groups(
     keys: NDArray[np.int32],
     lanes: Any,
 ) -> NDArray[np.int64]:
-    """Cluster, shape and lane of each entry's run as one number; runs too small to search join the rest, in place."""
+    """Cluster, lane and shape of each entry's run as one number; runs too small to search join the rest, in place."""
     lane = np.where(ordering >= 0, lanes[ordering] if len(lanes) else 0, 0)
-    group: NDArray[np.int64] = place << 20 | shapes.astype(np.int64) << 15 | lane
+    group: NDArray[np.int64] = place << 20 | lane.astype(np.int64) << 5 | shapes
     _, run, sizes = np.unique(group, return_inverse=True, return_counts=True)
     small = (sizes[run] < RUN) & (ordering >= 0)
     ordering[small], shapes[small], keys[small] = -1, Shape.REST, 0
@@ -168,7 +168,7 @@ def _runs(group: NDArray[np.int64], clusters: int) -> tuple[NDArray[np.int32], N
     """The runs of the sorted entries, and where those of each cluster begin."""
     distinct, starts = np.unique(group, return_index=True)
     stops = np.append(starts, len(group))[1:]
-    runs = np.stack([distinct >> 15 & 31, distinct & (LANES - 1), starts, stops], axis=1).astype(np.int32)
+    runs = np.stack([distinct & 31, distinct >> 5 & (LANES - 1), starts, stops], axis=1).astype(np.int32)
     return runs, np.searchsorted(distinct >> 20, np.arange(clusters + 1)).astype(np.int32)
 
 

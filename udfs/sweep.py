@@ -1,0 +1,209 @@
+"""A run of a cluster that many events meet: entry by entry, compared with whole columns of codes.
+
+Law: the same matches as `scan`. The events are laid out lane by lane, so that one instruction compares several of them
+with an interval, and nothing is guessed wrong. For a run that has a key, they are sorted by the code of its lane: the
+events of an entry's key lie side by side, and the rest is never looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from udfs.index import INLINE, Batch, Index
+from udfs.jit import compiled, inlined, popcount, trailing_zeros
+from udfs.scan import lower, passes
+
+# Enumerations as plain numbers: what the compiler to machine code understands.
+_REST, _EQUAL, _LOW = 0, 1, 2
+_ANY = 0x7FFF_FFFF
+_LANE = INLINE - 1
+_DIGIT = 8
+_DENSE = 8
+
+
+class Table(NamedTuple):
+    """Scratch space: the events of a cluster in the order of a run, and their codes lane by lane.
+
+    `filled` tells for each lane the arrangement whose codes it holds; `mask` and `eights` are the same bytes.
+    """
+
+    members: NDArray[np.int32]
+    other: NDArray[np.int32]
+    keys: NDArray[np.int32]
+    codes: NDArray[np.int32]
+    filled: NDArray[np.int64]
+    mask: NDArray[np.uint8]
+    eights: NDArray[np.uint64]
+
+
+def table(lanes: int, rows: int) -> Table:
+    """Room for so many events."""
+    members, other, keys = np.empty((3, rows), np.int32)
+    filled, eights = np.full(lanes, -1, np.int64), np.zeros((rows >> 3) + 2, np.uint64)
+    return Table(members, other, keys, np.empty(lanes * rows, np.int32), filled, eights.view(np.uint8), eights)
+
+
+@compiled
+def arrange(batch_codes: Any, width: int, lane: int, shape: int, events: Any, first: int, end: int, scratch: Any) -> Any:
+    """Put the events in order: as they come, or by the code of the lane, without nulls. Returns how many there are."""
+    members, other, keys = scratch.members, scratch.other, scratch.keys
+    if shape == _REST:
+        for at in range(first, end):
+            members[at - first] = events[at]
+        return end - first
+    size, most = 0, 0
+    for at in range(first, end):
+        code = batch_codes[np.int64(events[at]) * width + lane]
+        if code >= 0:
+            members[size] = events[at]
+            most = max(most, code)
+            size += 1
+    starts = np.empty(1 << _DIGIT, np.int64)
+    digit = 0
+    while digit == 0 or most >> digit:
+        starts[:] = 0
+        for at in range(size):
+            starts[batch_codes[np.int64(members[at]) * width + lane] >> digit & 255] += 1
+        total = 0
+        for place in range(len(starts)):
+            total, starts[place] = total + starts[place], total
+        for at in range(size):
+            place = batch_codes[np.int64(members[at]) * width + lane] >> digit & 255
+            other[starts[place]] = members[at]
+            starts[place] += 1
+        members[:size] = other[:size]
+        digit += _DIGIT
+    for at in range(size):
+        keys[at] = batch_codes[np.int64(members[at]) * width + lane]
+    return size
+
+
+@inlined
+def sweep(
+    index: Index, batch: Batch, run: Any, at: Any, scratch: Any, arrangement: Any, size: Any,
+    found: Any, owners: Any, total: Any,
+) -> Any:  # fmt: skip
+    """Append to `found` the subscriptions of a run, from its entry `at` on, that match the events of the table.
+
+    Stops at an entry for which there may be no room; returns it, and how many matches there are.
+    """
+    entries, codes, filled, mask = index.entries, scratch.codes, scratch.filled, scratch.mask
+    rows = np.uint64(len(scratch.members))
+    shape = index.runs[run & _ANY, 0] & 3
+    first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
+    which: Any
+    for which in range(first + at, stop):
+        begin, end = np.int64(0), np.int64(size)
+        if shape != _REST:
+            key = np.int64(index.keys[which & _ANY])
+            if shape == _EQUAL:
+                begin = lower(scratch.keys, begin, end, key)
+                end = lower(scratch.keys, begin, end, key + 1)
+            elif shape == _LOW:
+                begin = lower(scratch.keys, begin, end, key)
+            else:
+                end = lower(scratch.keys, begin, end, 1 - key)
+        if total + end - begin >= len(found):
+            return which - first, total
+        if begin >= end:
+            continue
+        entry = (which & _ANY) << 3
+        lanes = np.int64(entries[entry + 1])
+        lane_1, lane_2, lane_3 = lanes & _LANE, lanes >> 10 & _LANE, lanes >> 20 & _LANE
+        low_1, low_2, low_3 = entries[entry + 2], entries[entry + 4], entries[entry + 6]
+        width_1, width_2 = np.uint32(entries[entry + 3]), np.uint32(entries[entry + 5])
+        width_3 = np.uint32(entries[entry + 7])
+        length = np.uint64(end - begin)
+        one, two, three = np.uint64(begin), np.uint64(begin), np.uint64(begin)
+        if entries[entry + 3] != -1:
+            if filled[lane_1] != arrangement:
+                _fill(batch, lane_1, size, arrangement, scratch)
+            one += np.uint64(lane_1) * rows
+        if entries[entry + 5] != -1:
+            if filled[lane_2] != arrangement:
+                _fill(batch, lane_2, size, arrangement, scratch)
+            two += np.uint64(lane_2) * rows
+        if entries[entry + 7] != -1:
+            if filled[lane_3] != arrangement:
+                _fill(batch, lane_3, size, arrangement, scratch)
+            three += np.uint64(lane_3) * rows
+        event: Any
+        if entries[entry + 7] != -1:
+            for event in range(length):
+                mask[event] = (
+                    (np.uint32(codes[one + event] - low_1) <= width_1)
+                    & (np.uint32(codes[two + event] - low_2) <= width_2)
+                    & (np.uint32(codes[three + event] - low_3) <= width_3)
+                )
+        elif entries[entry + 5] != -1:
+            for event in range(length):
+                mask[event] = (np.uint32(codes[one + event] - low_1) <= width_1) & (
+                    np.uint32(codes[two + event] - low_2) <= width_2
+                )
+        elif entries[entry + 3] != -1:
+            for event in range(length):
+                mask[event] = np.uint32(codes[one + event] - low_1) <= width_1
+        else:
+            for event in range(length):
+                mask[event] = 1
+        for event in range(length, length + np.uint64(8)):
+            mask[event] = 0
+        total = _emit(index, batch, which, begin, end - begin, scratch, found, owners, total)
+    return stop - first, total
+
+
+@compiled
+def _fill(batch: Batch, lane: Any, size: Any, arrangement: Any, scratch: Any) -> None:
+    """The codes of a lane, in the order of the table."""
+    scratch.filled[lane] = arrangement
+    start, width = lane * len(scratch.members), batch.codes.shape[1]
+    for at in range(size):
+        scratch.codes[start + at] = batch.flat[np.int64(scratch.members[at]) * width + lane]
+
+
+@inlined
+def _emit(
+    index: Index, batch: Batch, which: Any, begin: Any, length: Any, scratch: Any, found: Any, owners: Any, total: Any
+) -> Any:
+    """Append the events whose byte of the mask is set and that pass what tests are left."""
+    members, mask, eights, before = scratch.members, scratch.mask, scratch.eights, total
+    words, hits = (length + 7) >> 3, np.int64(0)
+    for word in range(words):
+        hits += np.int64(popcount(eights[word & _ANY]))
+    if hits * _DENSE > length:
+        for at in range(length):  # overwritten unless the mask is set: a branch would be guessed wrong
+            owners[total & _ANY] = members[(begin + at) & _ANY]
+            total += np.int64(mask[at & _ANY])
+    elif hits:
+        for word in range(words):
+            marks = eights[word & _ANY]
+            while marks:
+                owners[total & _ANY] = members[(begin + (word << 3) + (np.int64(trailing_zeros(marks)) >> 3)) & _ANY]
+                marks &= marks - np.uint64(1)
+                total += 1
+    if total > before and (index.more[which & _ANY] >= 0 or len(batch.visible)):
+        total = _pass(index, batch, which, owners, before, total)
+    subscription = index.entries[(which & _ANY) << 3]
+    for at in range(before, total):
+        found[at & _ANY] = subscription
+    return total
+
+
+@inlined
+def _pass(index: Index, batch: Batch, which: Any, owners: Any, first: Any, last: Any) -> Any:
+    """Keep those of the events that pass the entry's tests and may see it; returns where they end."""
+    more, width = index.more[which & _ANY], batch.codes.shape[1]
+    held = index.sets[which & _ANY] if len(batch.visible) else np.int32(0)
+    total = first
+    for at in range(first, last):
+        event = np.int64(owners[at & _ANY])
+        if more >= 0 and not passes(index, batch, batch.flat, event * width, event, more):
+            continue
+        if len(batch.visible) and not (batch.visible[event, held >> 6] >> np.uint64(held & 63)) & np.uint64(1):
+            continue
+        owners[total & _ANY] = event
+        total += 1
+    return total
