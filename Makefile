@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 check format bench bench-filters bench-match bench-spark doctor lock wheel clean
+.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark doctor lock wheel clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ prove-filters: $(READY)  ## the filter algebra on 1,000,000 pairs of filters aga
 
 prove-filters-z3: $(READY)  ## the filter algebra on 50,000 pairs of filters against z3
 	@$(BIN)/python -m tests.prove_filters z3
+
+prove-match: $(READY)  ## the matching kernel on 5,000,000 pairs of an event and a subscription against the evaluator
+	@$(BIN)/python -m tests.prove_matching
 
 check: $(READY)  ## format, lint, types, and the direction of imports
 	@$(BIN)/ruff format --check .

@@ -106,38 +106,47 @@ def pair(starts: Any, clusters: Any, ends: Any, events: Any) -> None:
 
 @compiled
 def by_cluster(
-    index: Index, batch: Batch, ends: Any, events: Any, many: int, scratch: Table, run: int, at: int,
+    index: Index, batch: Batch, ends: Any, events: Any, many: int, scratch: Table, place: Any,
     found: Any, owners: Any, total: int,
 ) -> Any:  # fmt: skip
-    """Match run by run, from `run` and its pair `at` on (-1 for its first); stops where there may be no room.
+    """Match cluster by cluster, from `place` on; stops, and moves `place`, where there may be no room.
 
-    Of a run that is swept, because its cluster is met by `many` events, `at` is an entry.
+    `place` is a cluster, the first of its pairs that is not done, the run, and where in the run: a pair, or, if `many`
+    events meet the cluster, so that it is swept, an entry.
     """
-    cluster, arranged, lane, arrangement, size = np.int64(-1), np.int64(-1), np.int64(-1), np.int64(0), np.int64(0)
+    cluster, first, run, at = place
+    lane, arrangement, size = np.int64(-1), np.int64(0), np.int64(0)
     scratch.filled[:] = -1
-    width = batch.codes.shape[1]
-    while run < len(index.runs):
-        if cluster < 0 or run >= index.cluster_runs[cluster + 1]:
-            cluster = np.searchsorted(index.cluster_runs, run, side="right") - 1 if cluster < 0 else cluster + 1
-            continue
-        first, end = np.int64(ends[cluster - 1] if cluster else 0), np.int64(ends[cluster])
-        if end - first >= many:
-            wanted = np.int64(index.runs[run, 1] if index.runs[run, 0] & 3 else -1)
-            if arranged != cluster or lane != wanted:
-                size = arrange(batch.flat, width, wanted, index.runs[run, 0] & 3, events, first, end, scratch)
-                arranged, lane, arrangement = cluster, wanted, arrangement + 1
-            first, end = np.int64(0), np.int64(index.runs[run, 3] - index.runs[run, 2])
-            at, total = sweep(index, batch, run, max(at, 0), scratch, arrangement, size, found, owners, total)
-        elif first < end:
-            at = first if at < 0 else at
-            at, total = scan(index, batch, run, events, at, end, found, owners, total)
-        else:
-            at = end
-        if at < end:
-            return run, at, total
-        at = np.int64(-1)
-        run += 1
-    return run, at, total
+    tile, width = len(scratch.members), batch.codes.shape[1]
+    while cluster < len(ends):
+        end = np.int64(ends[cluster])
+        begin = np.int64(ends[cluster - 1] if cluster else 0)
+        swept = end - begin >= many
+        stop = min(end, first + tile) if swept else end
+        arranged = False
+        while first < stop and run < index.cluster_runs[cluster + 1]:
+            shape = index.runs[run, 0] & 3
+            if swept:
+                wanted = np.int64(index.runs[run, 1] if shape else -1)
+                if not arranged or lane != wanted:
+                    size = arrange(batch.flat, width, wanted, shape, events, first, stop, scratch)
+                    arranged, lane, arrangement = True, wanted, arrangement + 1
+                last = np.int64(index.runs[run, 3] - index.runs[run, 2])
+                at, total = sweep(index, batch, run, at, scratch, arrangement, size, found, owners, total)
+            else:
+                last = stop - first
+                at, total = scan(index, batch, run, events, first + at, stop, found, owners, total)
+                at -= first
+            if at < last:
+                place[0], place[1], place[2], place[3] = cluster, first, run, at
+                return False, total
+            at = np.int64(0)
+            run += 1
+        first = stop
+        if first == end:
+            cluster += 1
+        run = np.int64(index.cluster_runs[cluster])
+    return True, total
 
 
 @compiled

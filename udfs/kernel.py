@@ -32,6 +32,9 @@ SMALL = 1 << 13
 MANY = 48
 """Events of a run that meet a cluster, from which its entries are compared with whole columns of them."""
 
+TILE = 4096
+"""Of those events, how many are compared at a time: their codes stay in the processor's cache."""
+
 SHARED = 2
 """Pairs of an event and a cluster it may meet, for each cluster, from which sorting them by cluster pays."""
 
@@ -54,7 +57,7 @@ class Worker:
         self._summary = np.zeros((len(program.ids) >> 12) + 1, np.uint64)
         self._met, self._events = np.empty(0, np.int32), np.empty(0, np.int32)
         self._pairs = np.empty((2, 0), np.int32)
-        self._table = table(len(program.columns), ROWS)
+        self._table = table(len(program.columns), TILE)
         self._lock = Lock()
 
     def match(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> pa.ListArray:
@@ -83,9 +86,7 @@ class Worker:
             if tokens is None
             else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
         )
-        return Batch(
-            codes, codes.reshape(-1), strings, marks, known.held_starts, known.held, seen
-        )
+        return Batch(codes, codes.reshape(-1), strings, marks, known.held_starts, known.held, seen)
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
         if not self._worth_sorting(len(lengths)) or not self._by_cluster(batch, lengths):
@@ -117,13 +118,13 @@ class Worker:
             self._events = np.zeros(len(self._met), np.int32)
         ends = np.empty(len(self._index.cluster_runs) - 1, np.int32)
         pair(starts, self._met, ends, self._events)
-        run, at, total = 0, -1, 0
+        place, total = np.zeros(4, np.int64), 0
         while True:
-            run, at, total = by_cluster(
-                self._index, batch, ends, self._events, MANY, self._table, run, at,
+            done, total = by_cluster(
+                self._index, batch, ends, self._events, MANY, self._table, place,
                 self._pairs[0], self._pairs[1], total,
             )  # fmt: skip
-            if run == len(self._index.runs):
+            if done:
                 break
             if self._pairs.shape[1] >= MOST_PAIRS:
                 return False

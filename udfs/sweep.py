@@ -47,7 +47,9 @@ def table(lanes: int, rows: int) -> Table:
 
 
 @compiled
-def arrange(batch_codes: Any, width: int, lane: int, shape: int, events: Any, first: int, end: int, scratch: Any) -> Any:
+def arrange(
+    batch_codes: Any, width: int, lane: int, shape: int, events: Any, first: int, end: int, scratch: Any
+) -> Any:
     """Put the events in order: as they come, or by the code of the lane, without nulls. Returns how many there are."""
     members, other, keys = scratch.members, scratch.other, scratch.keys
     if shape == _REST:

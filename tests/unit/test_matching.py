@@ -373,6 +373,7 @@ def test_runs_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(kernel, "SMALL", small)
         monkeypatch.setattr(kernel, "SHARED", 0)
         monkeypatch.setattr(kernel, "MOST_PAIRS", most_pairs)
+        monkeypatch.setattr(kernel, "TILE", 64)
         assert compile_program(subscriptions, batch.schema).match(batch).equals(whole)
 
 

@@ -18,6 +18,7 @@ from routing.filters.ast import Filter, conjunction
 from routing.matching import compile_program, layout, lower
 from tests.strategies import filters, leaves
 from tests.unit.test_matching_reference import NAMES, batches
+from tests.ways import WAYS, Way, matching
 from udfs import kernel, strings
 
 
@@ -30,15 +31,15 @@ def expected(trees: list[Filter], events: list[dict[str, Any]]) -> list[list[int
     batches(),
     st.lists(st.lists(leaves(NAMES), min_size=1, max_size=4).map(conjunction), min_size=20, max_size=60),
     st.sampled_from([(1, 1), (2, 2), (16, 6)]),
-    st.sampled_from([0, 1 << 15]),
+    st.sampled_from(WAYS),
 )
 def test_split_clusters_are_the_reference(
-    batch: tuple[pa.RecordBatch, list[dict[str, Any]]], trees: list[Filter], split: tuple[int, int], small: int
+    batch: tuple[pa.RecordBatch, list[dict[str, Any]]], trees: list[Filter], split: tuple[int, int], way: Way
 ) -> None:
     record, events = batch
     with mock.patch.object(layout, "SPLIT", split[0]), mock.patch.object(layout, "RUN", split[1]):
         program = compile_program([(str(number), tree) for number, tree in enumerate(trees)], record.schema)
-    with mock.patch.object(kernel, "SMALL", small), mock.patch.object(kernel, "SHARED", 0):
+    with matching(way):
         assert program.match(record).to_pylist() == expected(trees, events)
 
 
@@ -59,8 +60,8 @@ def test_the_workloads_are_the_reference(name: str) -> None:
     events = [{key: value for key, value in row.items() if value is not None} for row in batch.to_pylist()]
     wanted = expected(trees, events)
     program = compile_program(made, workload.SCHEMA)
-    for small in (0, 1 << 15):
-        with mock.patch.object(kernel, "SMALL", small), mock.patch.object(kernel, "SHARED", 0):
+    for way in WAYS:
+        with matching(way):
             assert program.match(batch).to_pylist() == wanted
 
 
@@ -84,14 +85,14 @@ def test_skew_one_value_that_half_ask_for_and_one_event_that_matches_all() -> No
     texts = [f"x = 7 AND y >= {n}" if n % 2 else f"y >= {n} AND z <> {n}" for n in range(3000)]
     batch = pa.record_batch({"x": [7, 8, None], "y": [3000, 10, 3000], "z": [-1, -1, None]})
     program = compile_program([(str(n), text) for n, text in enumerate(texts)], batch.schema)
-    for small in (0, 1 << 15):
-        with mock.patch.object(kernel, "SMALL", small), mock.patch.object(kernel, "SHARED", 0):
+    for way in WAYS:
+        with matching(way):
             assert program.match(batch).to_pylist() == [list(range(3000)), [0, 2, 4, 6, 8, 10], []]
 
 
 def test_more_entries_in_the_root_than_events() -> None:
     program = compile_program([(str(n), "x IS NULL") for n in range(50)], pa.schema({"x": pa.int64()}))
-    with mock.patch.object(kernel, "SMALL", 0), mock.patch.object(kernel, "SHARED", 0):
+    with matching(Way(many=1)):
         assert program.match(pa.record_batch({"x": pa.array([None, 1, None])})).to_pylist() == [
             list(range(50)),
             [],

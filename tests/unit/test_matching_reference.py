@@ -23,6 +23,7 @@ from routing.filters.exact import exact
 from routing.matching import compile_program
 from tests.strategies import MIXED, TYPED, VALUES, filters
 from tests.unit.test_matching import ANY, DECIMALS, INTEGERS, STRINGS
+from tests.ways import WAYS, Way, matching
 from udfs import kernel, strings
 
 TYPES: dict[str, list[pa.DataType]] = {
@@ -131,20 +132,20 @@ def batches(draw: st.DrawFn) -> tuple[pa.RecordBatch, list[dict[str, Any]]]:
 @given(
     batches(),
     st.lists(filters(NAMES), max_size=10),
-    st.sampled_from([(4096, 1 << 15, 1 << 24, 1 << 17), (4, 0, 1 << 24, 2), (5, 0, 3, 0)]),
+    st.sampled_from([(4096, 1 << 24, 1 << 17), (4, 1 << 24, 2), (5, 3, 0)]),
+    st.sampled_from(WAYS),
 )
 def test_the_kernel_is_the_reference(
-    batch: tuple[pa.RecordBatch, list[dict[str, Any]]], trees: list[Filter], sizes: tuple[int, int, int, int]
+    batch: tuple[pa.RecordBatch, list[dict[str, Any]]], trees: list[Filter], sizes: tuple[int, int, int], way: Way
 ) -> None:
     record, events = batch
     trees = [*trees, *(some for pair in pairwise(trees) for some in (conjunction(pair), disjunction(pair)))]  # sharing
     program = compile_program([(str(number), tree) for number, tree in enumerate(trees)], record.schema)
     with (
+        matching(way),
         mock.patch.object(kernel, "ROWS", sizes[0]),
-        mock.patch.object(kernel, "SMALL", sizes[1]),
-        mock.patch.object(kernel, "SHARED", 0),
-        mock.patch.object(kernel, "MOST_PAIRS", sizes[2]),
-        mock.patch.object(strings, "MOST_STRINGS", sizes[3]),
+        mock.patch.object(kernel, "MOST_PAIRS", sizes[1]),
+        mock.patch.object(strings, "MOST_STRINGS", sizes[2]),
     ):
         matched = program.match(record.select(program.columns))
     matched.validate(full=True)
@@ -171,7 +172,8 @@ def test_tokens_restrict_and_nothing_else(
         [place for place in row if set(held[place]) & set(carry or ())]
         for row, carry in zip(free, carried, strict=True)
     ]
-    assert program.match(record, lists).to_pylist() == expected
+    with matching(data.draw(st.sampled_from(WAYS))):
+        assert program.match(record, lists).to_pylist() == expected
 
 
 NUMBERS = st.one_of(
