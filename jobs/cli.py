@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from routing.config import Config, load
-from routing.errors import RoutingError
+from routing.errors import FilterError, RoutingError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,7 +40,7 @@ _ANSWERS = {True: "yes", False: "no", None: "undecided (too costly to find out)"
 def setup(
     retry: Annotated[bool, typer.Option(help="ask again for optional jars that could not be had")] = False,
 ) -> None:
-    """Resolve the jars once, and let spark-submit and spark-sql find them."""
+    """Resolve the jars and compile the kernels once, and let spark-submit and spark-sql find Delta."""
     from routing import jars
     from routing.session import install
 
@@ -59,6 +59,10 @@ def setup(
                 )
             )
         print(f"Spark settings: {install()}")
+        from routing.matching.warm import warm
+
+        print("kernels: compiling (about a minute, once) …", flush=True)
+        warm()
 
 
 @app.command()
@@ -130,10 +134,16 @@ def compare(
     first: Annotated[str, typer.Argument(help="a filter")], second: Annotated[str, typer.Argument(help="another")]
 ) -> None:
     """How two filters relate: does one match all that the other matches, do they meet at all?"""
-    from routing.filters import relation
+    from routing.filters import parse, relation
 
     with _plainly():
-        found = relation(first, second)
+        trees = []
+        for which, text in (("first", first), ("second", second)):
+            try:
+                trees.append(parse(text))
+            except FilterError as error:
+                raise RoutingError(f"the {which} filter, {error}") from error
+        found = relation(*trees)
         questions = {
             "the first covers the second": found.covers,
             "the second covers the first": found.covered,

@@ -1,12 +1,18 @@
 """Compilation of the kernels to machine code, and the two instructions that Python has no word for.
 
 Law: a compiled function is a plain function of arrays; it holds no lock of the interpreter, and its machine code is
-kept on disk, so that a worker compiles nothing that another one has.
+kept on disk, so that a worker compiles nothing that another one has. It is kept under a hash of all kernels' sources:
+a function that changes takes the code of those that call it with it.
 """
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numba
@@ -14,13 +20,48 @@ import numba.extending
 from llvmlite import ir
 
 _intrinsic: Any = numba.extending.intrinsic
+_KEPT = 3
+
+
+def _sources() -> str:
+    """A hash of everything that may hold compiled functions."""
+    here = Path(__file__).parent
+    files = sorted([*here.glob("*.py"), *(here.parent / "routing" / "matching").glob("*.py")])
+    return hashlib.blake2b(b"".join(file.read_bytes() for file in files), digest_size=8).hexdigest()
+
+
+def _cache() -> Path:
+    """Where machine code is kept: the user's cache, or a temporary directory if that cannot be written."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    kept = (Path(home) if home else Path.home() / ".cache") / "sluice" / "kernels"
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        if not os.access(kept, os.W_OK):
+            raise PermissionError(kept)
+    except OSError:
+        kept = Path(tempfile.gettempdir()) / f"sluice-kernels-{os.getuid()}"
+        kept.mkdir(mode=0o700, exist_ok=True)
+        if kept.stat().st_uid != os.getuid():  # somebody else's code is not run
+            kept = Path(tempfile.mkdtemp(prefix="sluice-kernels-"))
+    return kept
+
+
+def _keep_code() -> None:
+    """Tell numba where to keep machine code; that of sources long gone makes room."""
+    own = _cache() / _sources()
+    if not own.exists():
+        own.mkdir(parents=True, exist_ok=True)
+        by_age = sorted(own.parent.iterdir(), key=lambda one: one.stat().st_mtime)
+        for old in by_age[:-_KEPT]:
+            shutil.rmtree(old, ignore_errors=True)
+    numba.config.CACHE_DIR = str(own)  # type: ignore[attr-defined]
+
+
+_keep_code()
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as machine code, compiled when it is first called.
-
-    What is kept on disk is renewed when the file of the function changes, not when that of one that it calls does.
-    """
+    """The function as machine code, compiled when it is first called."""
     njit: Any = numba.njit(cache=True, nogil=True, error_model="numpy")
     machine_code: Callable[..., Any] = njit(function)
     return machine_code

@@ -81,7 +81,9 @@ def _local(item: Item) -> Path:
     if not item.copy:
         return Path(root) / item.name
     own = _scratch()
-    own.mkdir(parents=True, exist_ok=True)
+    own.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if own.stat().st_uid != os.getuid():
+        raise PermissionError(f"{own} is another user's: remove it, or set TMPDIR to a directory of your own")
     target = own / item.name
     with (own / "lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -4,7 +4,8 @@
            └─ x = 1
 
 Law: every filter is covered by its parent, so the roots together match whatever any member matches; and where covering
-is decided, no filter lies beside another that covers it. An undecided pair only leaves a root too many.
+is decided attribute by attribute, no filter lies beside another that covers it. An undecided pair, or a cover that only
+text tests bring about (`s < 'b'` of `s NOT LIKE '_%'`), may leave a root too many.
 
 To find who covers a filter, and whom it covers, comparing with all would do. Instead each member is filed by the hull
 of each attribute that it constrains (`routing.filters.neighbours`); the few whose hulls fit are compared.
@@ -13,7 +14,7 @@ of each attribute that it constrains (`routing.filters.neighbours`); the few who
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
@@ -109,12 +110,13 @@ class Forest(Generic[Key]):
         """Find the filter's parent, from `above` downwards, and take over those beside it that it covers."""
         mine = self._regions[place]
         around = self._neighbours.around(place)
-        while True:
-            beside = around[self._parents[around] == above]
-            below = next((other for other in beside.tolist() if self._covers(other, place)), None)
-            if below is None:
-                break
-            above = below
+        parents = self._parents[around]
+        beside, under = around[parents == above].tolist(), dict[int, list[int]]()
+        while (below := next((other for other in beside if self._covers(other, place)), None)) is not None:
+            if not under:  # only now is it worth knowing who is below whom
+                for other, parent in zip(around.tolist(), parents.tolist(), strict=True):
+                    under.setdefault(parent, []).append(other)
+            above, beside = below, under.get(below, [])
         inside = self._neighbours.inside(place)
         for other in inside[self._parents[inside] == above].tolist():
             if region_covers(mine, self._regions[other]) is True:
@@ -156,6 +158,4 @@ class Forest(Generic[Key]):
         self._free = list(range(new - 1, old - 1, -1))
 
     def _key(self, place: int) -> Key:
-        key = self._keys[place]
-        assert key is not None
-        return key
+        return cast(Key, self._keys[place])

@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from routing.filters import line
-from routing.filters.normal import LARGEST, boxes, size_of
-from routing.filters.region import Box, Region, box_inhabited
+from routing.filters.normal import LARGEST, boxes, inhabited_boxes, size_of
+from routing.filters.region import Box, Region
 from routing.filters.values import EVERY_VALUE, Values, text_values
 from routing.filters.words import Pattern
+
+MOST = 64
+"""Questions whether a value set implies a text test, in one union."""
 
 
 def tightest_box(part: Region) -> Box:
@@ -20,7 +23,7 @@ def tightest_box(part: Region) -> Box:
         return _loose_box(part)
     if not part.clauses:
         return part.box
-    return hull([box for box in boxes(part) if box_inhabited(box) is not False])
+    return hull(inhabited_boxes(boxes(part)))
 
 
 def _loose_box(part: Region) -> Box:
@@ -45,6 +48,10 @@ def _union(some: list[Values]) -> Values:
     spans = line.joined(pair for values in some for pair in line.pairs(values.spans))
     required = frozenset[Pattern]().union(*(values.required for values in some))
     refused = frozenset[Pattern]().union(*(values.refused for values in some))
+    if len(some) * (len(required) + len(refused)) > MOST:  # then only what all of them ask for
+        required = frozenset.intersection(*(values.required for values in some))
+        refused = frozenset.intersection(*(values.refused for values in some))
+        return Values(spans, required, refused)
     return Values(
         spans,
         frozenset(test for test in required if _all_within(some, text_values(test, passed=True))),

@@ -18,15 +18,16 @@ from routing.filters.ast import Filter
 from routing.filters.forest import Forest
 from routing.filters.hull import hull, tightest_box
 from routing.filters.line import Cut, Spans
-from routing.filters.normal import LARGEST, boxes, fewest, in_order, joined_boxes, size_of
-from routing.filters.parse import parse
+from routing.filters.normal import LARGEST, as_tree, boxes, fewest, in_order, joined_boxes, size_of
 from routing.filters.region import NOTHING, Box, Region, region, union
 from routing.filters.relation import Given, as_region, region_covers
-from routing.filters.search import BUDGET, any_event
+from routing.filters.search import any_event
 from routing.filters.spell import spelled, spelled_box
 from routing.filters.values import EVERY_VALUE, Values
+from routing.filters.words import BUDGET
 
-CELLS = 4096
+MOST_CELLS = 1 << 12
+"""Cells looked at, times parts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ def merge(filters: Iterable[Given], *, intervals: int | None = None, budget: int
     >>> to_sql(perfect.filter), perfect.perfect, to_sql(coarse.filter), coarse.perfect
     ('alarm = 1 OR alarm >= 2', True, 'alarm >= 1', False)
     """
+    if isinstance(filters, str):
+        raise TypeError("merge takes several filters: put a single text into a list")
     if intervals is not None and intervals < 1:
         raise ValueError(f"intervals = {intervals} must be at least 1")
     parts = [part for part in map(as_region, filters) if part is not NOTHING and any_event(part, budget) is not False]
@@ -81,7 +84,7 @@ def merge_perfectly(filters: Iterable[str | Filter]) -> tuple[Filter, ...]:
     """
     single: list[Box] = []
     others: list[tuple[Filter, Region]] = []
-    for tree in (parse(filter) if isinstance(filter, str) else filter for filter in filters):
+    for tree in map(as_tree, filters):
         part = region(tree)
         some = fewest(boxes(part)) if size_of(part) <= LARGEST else []
         if len(some) == 1:
@@ -124,28 +127,31 @@ def _width(low: Cut, high: Cut) -> float:
 def _added(merged: Box, parts: Sequence[Region]) -> float:
     """The share of the merged box's cells that no part holds."""
     whole = Region(merged)
-    names = sorted(set[str]().union(*map(_names, parts)))
-    cuts = [_cells(name, merged.get(name, EVERY_VALUE), parts) for name in names]
-    events: Iterable[tuple[Cut, ...]] = islice(product(*cuts), CELLS)
-    if prod(map(len, cuts)) > CELLS:
+    most = max(MOST_CELLS // len(parts), 64)
+    named: dict[str, set[Cut]] = {}
+    for part in parts:
+        _collect(part, named)
+    names = sorted(named)
+    cuts = [_cells(merged.get(name, EVERY_VALUE), named[name]) for name in names]
+    events: Iterable[tuple[Cut, ...]] = islice(product(*cuts), most)
+    if prod(map(len, cuts)) > most:
         random = Random(0)
-        events = [tuple(map(random.choice, cuts)) for _ in range(CELLS)]
+        events = [tuple(map(random.choice, cuts)) for _ in range(most)]
     seen = [event for cell in events if whole.holds(event := dict(zip(names, cell, strict=True)))]
     missed = sum(not any(part.holds(event) for part in parts) for event in seen)
     # A merge that is imperfect though no cell shows it adds something still.
     return max(missed, 1) / max(len(seen), 1)
 
 
-def _cells(name: str, values: Values, parts: Sequence[Region]) -> list[Cut]:
+def _cells(values: Values, cuts: set[Cut]) -> list[Cut]:
     """One value of each cell of the attribute, as the cut before it: the first that the cell has."""
-    cuts = {cut for part in parts for cut in _cuts(name, part)}
     return sorted({*values.spans[::2], *(cut for cut in cuts if line.contains(values.spans, cut))})
 
 
-def _names(part: Region) -> set[str]:
-    return set(part.box).union(*(_names(other) for clause in part.clauses for other in clause))
-
-
-def _cuts(name: str, part: Region) -> set[Cut]:
-    mine = set(part.box[name].spans) if name in part.box else set()
-    return mine.union(*(_cuts(name, other) for clause in part.clauses for other in clause))
+def _collect(part: Region, named: dict[str, set[Cut]]) -> None:
+    """Add the part's cuts to those of each attribute."""
+    for name, values in part.box.items():
+        named.setdefault(name, set()).update(values.spans)
+    for clause in part.clauses:
+        for other in clause:
+            _collect(other, named)

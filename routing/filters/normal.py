@@ -1,8 +1,8 @@
 """The normal form: an OR of conjunctions, each with one set of values per attribute, spelled in one way.
 
 Law: the normal form matches the same events, and is its own normal form. No conjunction in it is empty or lies within
-another, and no two differ in one attribute only: those are one. `size_of_normal` says beforehand how many conjunctions
-have to be written out on the way.
+another, and no two without text tests differ in one attribute only: those are one. `size_of_normal` says beforehand how
+many conjunctions have to be written out on the way.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from routing.filters.printer import to_sql
 from routing.filters.region import NOTHING, Box, Region, box_inhabited, narrow, region
 from routing.filters.spell import spelled, spelled_box
 from routing.filters.values import EVERY_VALUE, Values
+from routing.filters.words import BUDGET
 
 LARGEST = 256
 
@@ -28,7 +29,7 @@ def normalise(filter: str | Filter, *, limit: int = LARGEST) -> Filter:
     >>> to_sql(normalise("NOT (x < 5 OR (y <> 1 AND x <> 7)) OR x = 9 AND x = 10"))
     'x = 7 OR x >= 5 AND y = 1'
     """
-    whole = region(parse(filter) if isinstance(filter, str) else filter)
+    whole = region(as_tree(filter))
     size = size_of(whole)
     if size > limit:
         raise FilterTooLarge(
@@ -45,7 +46,7 @@ def is_normal(filter: str | Filter, *, limit: int = LARGEST) -> bool:
     >>> is_normal("x = 1 OR x = 2"), is_normal("x IN (1, 2)")
     (False, True)
     """
-    tree = parse(filter) if isinstance(filter, str) else filter
+    tree = as_tree(filter)
     return size_of_normal(tree) <= limit and normalise(tree, limit=limit) == tree
 
 
@@ -55,7 +56,12 @@ def size_of_normal(filter: str | Filter) -> int:
     >>> size_of_normal(" AND ".join(f"(a{i} = 1 OR b{i} = 1)" for i in range(30))) == 2**30
     True
     """
-    return size_of(region(parse(filter) if isinstance(filter, str) else filter))
+    return size_of(region(as_tree(filter)))
+
+
+def as_tree(filter: str | Filter) -> Filter:
+    """The filter, parsed if it is text; what is neither the parser refuses."""
+    return filter if isinstance(filter, Filter) else parse(filter)
 
 
 def size_of(part: Region) -> int:
@@ -82,12 +88,22 @@ def _both(some: list[Box], others: list[Box]) -> Iterator[Box]:
 
 def fewest(found: list[Box]) -> list[Box]:
     """The same union: without empty boxes and those within another, with those joined that differ in one attribute."""
-    left = [box for box in found if box_inhabited(box) is not False]
+    left = inhabited_boxes(found)
     while True:
         before = len(left)
         left = _outermost(joined_boxes(left))
         if len(left) == before:
             return in_order(left)
+
+
+def inhabited_boxes(found: list[Box], budget: int = BUDGET) -> list[Box]:
+    """Without the boxes that are known to be empty; those that the budget does not reach stay."""
+    kept = []
+    for box in found:
+        if budget < 0 or box_inhabited(box, budget) is not False:
+            kept.append(box)
+        budget -= sum(values.any().steps for values in box.values()) if budget >= 0 else 0
+    return kept
 
 
 def in_order(some: list[Box]) -> list[Box]:

@@ -15,7 +15,7 @@ from routing.filters.ast import And, Comparison, Constant, Filter, In, IsNull, N
 from routing.filters.like import compile_like
 from routing.filters.negation import FLIPPED
 from routing.filters.values import EVERY_VALUE, Values, text_values
-from routing.filters.words import Pattern
+from routing.filters.words import BUDGET, Pattern
 
 Box: TypeAlias = Mapping[str, Values]
 
@@ -146,10 +146,18 @@ def narrow(box: dict[str, Values], other: Box) -> bool:
     return True
 
 
-def box_inhabited(box: Box) -> bool | None:
-    """Whether each attribute has a value to take."""
-    answers = [values.any().found for values in box.values()]
-    return False if False in answers else None if None in answers else True
+def box_inhabited(box: Box, budget: int = BUDGET) -> bool | None:
+    """Whether each attribute has a value to take; None if that takes more steps than the budget."""
+    sure = True
+    for values in box.values():
+        answer = values.any()
+        if answer.found is False:
+            return False
+        budget -= answer.steps
+        sure = sure and answer.found is True
+        if budget < 0:
+            return None
+    return True if sure else None
 
 
 def union(parts: Iterable[Region]) -> Region:

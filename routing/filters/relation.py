@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from routing.filters.ast import Filter
+from routing.filters.ast import And, Comparison, Constant, Filter, In, IsNull, Not, Or, TextTest
 from routing.filters.line import within
 from routing.filters.parse import parse
 from routing.filters.region import NOTHING, Box, Region, box_inhabited, complement, intersection, region
-from routing.filters.search import BUDGET, any_event
+from routing.filters.search import any_event
 from routing.filters.values import EVERY_VALUE, Values
+from routing.filters.words import BUDGET
 
 Given: TypeAlias = str | Filter | Region
 
@@ -112,12 +113,12 @@ def region_covers(f: Region, g: Region, budget: int = BUDGET) -> bool | None:
     if g is NOTHING:
         return True
     if not f.clauses and not g.clauses:
-        return _box_covers(f.box, g.box)
+        return _box_covers(f.box, g.box, budget)
     outside = any_event(intersection((g, complement(f))), budget)
     return None if outside is None else not outside
 
 
-def _box_covers(f: Box, g: Box) -> bool | None:
+def _box_covers(f: Box, g: Box, budget: int) -> bool | None:
     """The same of conjunctions, attribute by attribute: an event of g is outside f if one of its values is."""
     outside: bool | None = False
     for name, inside in f.items():
@@ -129,7 +130,7 @@ def _box_covers(f: Box, g: Box) -> bool | None:
             outside = None
     if outside is False:
         return True
-    inhabited = box_inhabited(g)
+    inhabited = box_inhabited(g, budget)
     if inhabited is False:
         return True
     return False if outside and inhabited else None
@@ -148,10 +149,13 @@ def _sticks_out(mine: Values, inside: Values) -> bool | None:
 
 def as_region(filter: Given) -> Region:
     """The events that the filter matches."""
-    if isinstance(filter, Region):
-        return filter
-    return region(parse(filter) if isinstance(filter, str) else filter)
+    found = _tree(filter)
+    return found if isinstance(found, Region) else region(found)
 
 
 def _tree(filter: Given) -> Filter | Region:
-    return parse(filter) if isinstance(filter, str) else filter
+    return filter if type(filter) in _KNOWN else parse(filter)  # type: ignore[return-value, arg-type]
+
+
+# What is neither is the parser's to refuse, in its words.
+_KNOWN = frozenset((Region, Constant, Comparison, In, TextTest, IsNull, Not, And, Or))

@@ -11,9 +11,7 @@ from typing import TypeAlias
 from routing.filters import line
 from routing.filters.region import Region, box_inhabited, narrow
 from routing.filters.values import Values
-
-BUDGET = 50_000
-"""Some 100 ms on one core."""
+from routing.filters.words import BUDGET
 
 Clause: TypeAlias = tuple[Region, ...]
 State: TypeAlias = tuple[dict[str, Values], list[Clause]]
@@ -33,7 +31,7 @@ def any_event(whole: Region, budget: int = BUDGET) -> bool | None:
     True
     """
     if not whole.clauses:
-        return box_inhabited(whole.box)
+        return box_inhabited(whole.box, budget)
     straight = _Search(budget // 5, look_ahead=False).run(whole)
     return _Search(budget - budget // 5, look_ahead=True).run(whole) if straight is None else straight
 
@@ -92,7 +90,7 @@ class _Search:
             within = not part.clauses
             for name, values in part.box.items():
                 mine = box.get(name)
-                self.left -= 1
+                self.left -= 1 + (len(mine.spans) >> 3 if mine is not None else 0)
                 if mine is None:
                     within = False
                     continue

@@ -27,6 +27,7 @@ from routing.filters.ast import (
     conjunction,
     disjunction,
 )
+from routing.filters.like import compile_like
 from routing.filters.line import DOMAIN, EPOCH, Cut, Spans
 from routing.filters.region import Box
 from routing.filters.values import Values
@@ -58,7 +59,13 @@ def _values(name: str, values: Values) -> Filter:
     tests += [Not(TextTest(name, *pattern)) for pattern in in_order(values.refused)]
     if not tests:
         return _spans(name, values.spans)
-    return conjunction(tests if values.spans == line.STRINGS else [_spans(name, values.spans), *tests])
+    return conjunction(tests if values.spans in _implied(values) else [_spans(name, values.spans), *tests])
+
+
+def _implied(values: Values) -> list[Spans]:
+    """The spans that the tests say already: any string, or those that begin as a LIKE does."""
+    likes = (compile_like(pattern.text)[0] for pattern in values.required if pattern.test is Text.LIKE)
+    return [line.STRINGS, *(line.prefixed(begins) for begins in likes if isinstance(begins, str))]
 
 
 def _spans(name: str, spans: Spans) -> Filter:

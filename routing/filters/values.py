@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from routing.filters import line
 from routing.filters.line import Spans
-from routing.filters.words import Answer, Pattern, Patterns, some_word
+from routing.filters.words import Answer, Pattern, Patterns, in_order, some_word
 
 NO_TESTS: Patterns = frozenset()
 _PLAIN = (NO_TESTS, NO_TESTS)
@@ -51,8 +51,8 @@ class Values(NamedTuple):
         outside = line.complement(self.spans)
         return [
             *([Values(outside)] if outside else []),
-            *(Values(self.spans, refused=frozenset({pattern})) for pattern in self.required),
-            *(Values(self.spans, required=frozenset({pattern})) for pattern in self.refused),
+            *(Values(self.spans, refused=frozenset({pattern})) for pattern in in_order(self.required)),
+            *(Values(self.spans, required=frozenset({pattern})) for pattern in in_order(self.refused)),
         ]
 
     def any(self) -> Answer:

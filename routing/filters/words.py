@@ -19,7 +19,11 @@ from routing.filters.ast import Text
 from routing.filters.like import Wildcard, compile_like
 from routing.filters.line import Cut, Spans, contains, is_point, pairs, string_cut
 
-LARGEST = 20_000
+BUDGET = 50_000
+"""The steps that an answer of the algebra may take: some 100 ms on one core."""
+
+LARGEST = 5_000
+"""Those of them that one attribute's text tests may take."""
 
 
 class Pattern(NamedTuple):
@@ -91,13 +95,17 @@ def in_order(patterns: Iterable[Pattern]) -> list[Pattern]:
     return sorted(patterns, key=lambda pattern: (pattern.test.value, pattern.text))
 
 
+def _towards_the_end(pattern: Pattern) -> tuple[bool, int, str, str]:
+    return pattern.test is Text.SUFFIX, len(pattern.text), pattern.text, pattern.test.value
+
+
 def _passes(word: str, required: Patterns, refused: Patterns) -> bool:
     return all(pattern.holds(word) for pattern in required) and not any(pattern.holds(word) for pattern in refused)
 
 
 def _guesses(spans: Spans, required: Patterns) -> Iterator[str]:
     """Words worth trying first: the least of each span, alone and followed by what is asked for."""
-    ordered = sorted(required, key=lambda pattern: (pattern.test is Text.SUFFIX, len(pattern.text), pattern.text))
+    ordered = sorted(required, key=_towards_the_end)
     inner = [_machine(pattern).instance() for pattern in ordered]
     tail = "".join(inner)
     between = "\x01".join(["", *inner])

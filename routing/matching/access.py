@@ -96,7 +96,7 @@ def _eligible(predicates: Predicates, share: NDArray[np.float32], tops: NDArray[
     narrow = interval & ~point & (share < 0.2) & (b < top) & (a > 0) & (b - a < 1 << GRIDS[-1])
     holds = tests == Test.HOLDS
     found[point | holds] = share[point | holds]
-    found[narrow] = 8 * share[narrow]  # cells stick out at both ends, and small clusters cost more an entry
+    found[narrow] = 2 * share[narrow]  # cells stick out at both ends
     sets = np.flatnonzero(tests == Test.SET)
     found[sets] = _set_share(predicates, sets, tops)
     return found

@@ -78,7 +78,7 @@ def start(command: list[str], environment: dict[str, str], log: Path) -> subproc
 
 
 def wait_for_workers(address: str, count: int) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while True:
         with contextlib.suppress(OSError), urllib.request.urlopen(address, timeout=5) as page:
             if json.load(page)["aliveworkers"] == count:

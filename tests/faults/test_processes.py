@@ -44,7 +44,7 @@ class Job:
             self._lines.put(line)
         self._lines.put(None)
 
-    def wait_for(self, start: str, timeout: float = 120) -> str:
+    def wait_for(self, start: str, timeout: float = 300) -> str:
         """The next line that starts like this."""
         until = time.monotonic() + timeout
         while time.monotonic() < until:
@@ -149,7 +149,7 @@ def test_sigterm_in_mid_batch_loses_and_doubles_nothing(place: Path, group: bool
     try:
         job.wait_for("routing")
         ledger = place / "warehouse" / "sluice" / "batches" / "_delta_log"
-        until = time.monotonic() + 120
+        until = time.monotonic() + 300
         while len(list(ledger.glob("*.json"))) < 2 and time.monotonic() < until:
             time.sleep(0.05)  # the first batch is open now, and under way
         job.signal(signal.SIGTERM, group=group)
