@@ -14,7 +14,7 @@ import software.amazon.event.ruler.GenericMachine;
  * matches and their checksum, a sum over (event, rule) that does not depend on their order.
  */
 public final class EventRuler {
-    private static final double WARM = 5e9;
+    private static final double WARM = 10e9;
 
     private record Pass(double seconds, long matches, long checksum) {}
 
@@ -62,7 +62,7 @@ public final class EventRuler {
         return new Pass((System.nanoTime() - started) / 1e9, matches, checksum);
     }
 
-    /** The same numbers as `checksum` in event_ruler.py. */
+    /** The same numbers as `found` in event_ruler.py. */
     private static long mixed(long event, long rule) {
         long mixed = event * 0x9E3779B97F4A7C15L ^ rule * 0xC2B2AE3D27D4EB4FL;
         return (mixed ^ mixed >>> 29) * 0xBF58476D1CE4E5B9L;

@@ -1,8 +1,8 @@
-"""event-ruler, a matcher in Java, against the kernel: both on one core, from the same file of JSON lines.
+"""event-ruler, a matcher in Java, against the kernel: both on one core, from the same lines of JSON in memory.
 
 Law: the rules say what the subscriptions say (`benchmarks.rules`), and every (event, rule) that one of the two finds
-the other must find: numbers and checksums are compared. event-ruler also knows suffixes, wildcards and negations; the
-more wildcards on one field, the slower it is, so they are left out, to its advantage.
+the other must find: numbers and checksums are compared. event-ruler takes one event at a time, the kernel a batch.
+Suffixes, wildcards and negations, which event-ruler also knows, are left out.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Timer
 
@@ -37,7 +38,7 @@ PACKAGE = Package(
     False,
     "comparison with event-ruler",
 )
-FROM_JSON, FROM_ARROW, THEIRS = "kernel, from JSON", "kernel, from Arrow", "event-ruler, from JSON"
+THEIRS = "event-ruler, from JSON"
 HEAP, BOUND = "6g", 900.0
 """The most that one of its processes may have, and the seconds that it may live."""
 
@@ -64,30 +65,43 @@ def missing() -> str:
 
 
 def against_event_ruler(
-    place: Path, size: int, events: pa.RecordBatch, *, rounds: int
+    place: Path, size: int, events: pa.RecordBatch, *, ranges: bool, at_a_time: Sequence[int], rounds: int
 ) -> tuple[Result, dict[str, object]]:
-    """Both at one size, pass by pass in turn; and how long each took to build and how much it holds."""
-    texts, written = zip(*rules(size), strict=True)
-    rules_file = _lines(place / f"rules-{size}.json", written)
-    events_file = _lines(place / "events.json", (_line(row) for row in events.to_pylist()))
+    """Both with so many rules, pass by pass in turn; the kernel gets the events so many at a time.
+
+    And how long each took to build and how much it holds.
+    """
+    texts, written = zip(*rules(size, ranges=ranges), strict=True)
+    lines = [_line(row) for row in events.to_pylist()]
+    rules_file, events_file = (
+        _lines(place / "rules.json", (f"{rule}\n" for rule in written)),
+        _lines(place / "events.json", lines),
+    )
     started = time.perf_counter()
     program = compile_program([(str(number), text) for number, text in enumerate(texts)], SCHEMA)
     seconds = time.perf_counter() - started
     program.save(place / "program")
+    cut = {each: ["".join(lines[at : at + each]).encode() for at in range(0, len(lines), each)] for each in at_a_time}
     with one_core(), EventRuler(rules_file, events_file) as theirs:
-        contenders: dict[str, Callable[[int], object]] = {
-            FROM_JSON: lambda _: program.match(_read(events_file)),
-            FROM_ARROW: lambda _: program.match(events),
-            THEIRS: lambda _: theirs.one_pass(),
-        }
-        result = compare(f"event-ruler, {size:,} rules", contenders, baseline=FROM_JSON, rounds=rounds)
-        _same(size, found(program, _read(events_file)), found(program, events), theirs.one_pass())
+        contenders: dict[str, Callable[[int], object]] = {THEIRS: lambda _: theirs.one_pass()}
+        for each, parts in cut.items():
+            contenders[f"kernel, from JSON, {each:,} at a time"] = partial(_pass, program, parts)
+        contenders["kernel, from Arrow, all at once"] = lambda _: program.match(events)
+        kind = "equality, prefix, range" if ranges else "equality, prefix"
+        name = f"{size:,} rules ({kind}), {len(lines):,} events"
+        result = compare(name, contenders, baseline=THEIRS, rounds=rounds)
+        counted = found([program.match(events)])
+        _same(name, theirs.one_pass(), counted, *(found(_pass(program, parts)) for parts in cut.values()))
     return result, {
-        "matches per event": round(found(program, events).matches / len(events), 2),
-        "events per second": {name: round(len(events) / taken) for name, taken in result.seconds.items()},
+        "matches per event": round(counted.matches / len(lines), 2),
+        "events per second": {name: round(len(lines) / taken) for name, taken in result.seconds.items()},
         "seconds to build": {"kernel": round(seconds, 2), THEIRS: round(theirs.seconds, 2)},
-        "megabytes": {"kernel": round((place / "program").stat().st_size / 1e6, 1), THEIRS: round(theirs.megabytes)},
+        "megabytes": {"kernel": round((place / "program").stat().st_size / 1e6, 1), THEIRS: round(theirs.megabytes, 1)},
     }
+
+
+def _pass(program: Program, parts: Iterable[bytes], _: int = 0) -> list[pa.ListArray]:
+    return [program.match(_read(part)) for part in parts]
 
 
 class EventRuler:
@@ -126,11 +140,11 @@ class EventRuler:
         return line.split()
 
 
-def found(program: Program, batch: pa.RecordBatch) -> Found:
-    """What the program finds, counted as EventRuler.java counts."""
-    matched = program.match(batch)
-    events = np.repeat(np.arange(len(matched), dtype=np.uint64), np.diff(matched.offsets.to_numpy()))
-    rules = matched.values.to_numpy().astype(np.uint64)
+def found(passed: Iterable[pa.ListArray]) -> Found:
+    """The matches of all events, batch after batch, counted as EventRuler.java counts."""
+    lists = pa.chunked_array(passed).combine_chunks()
+    events = np.repeat(np.arange(len(lists), dtype=np.uint64), np.diff(lists.offsets.to_numpy()))
+    rules = lists.values.to_numpy().astype(np.uint64)
     mixed = events * np.uint64(0x9E3779B97F4A7C15) ^ rules * np.uint64(0xC2B2AE3D27D4EB4F)
     mixed = (mixed ^ mixed >> np.uint64(29)) * np.uint64(0xBF58476D1CE4E5B9)
     return Found(len(rules), int(mixed.sum(dtype=np.uint64)))
@@ -150,28 +164,27 @@ def one_core() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-def _same(size: int, *counted: Found) -> None:
+def _same(name: str, *counted: Found) -> None:
     if len(set(counted)) > 1:
-        raise SystemExit(f"at {size:,} rules the kernel, from JSON and from Arrow, and event-ruler differ: {counted}")
+        raise SystemExit(f"{name}: event-ruler, the kernel from Arrow and the kernel from JSON differ: {counted}")
 
 
-def _read(events_file: Path) -> pa.RecordBatch:
-    """The file as one batch, parsed on one thread."""
-    size = events_file.stat().st_size
+def _read(lines: bytes) -> pa.RecordBatch:
+    """JSON lines as one batch, parsed on one thread."""
     table = read_json(
-        events_file,
-        ReadOptions(use_threads=False, block_size=size + 1),
+        pa.BufferReader(lines),
+        ReadOptions(use_threads=False, block_size=len(lines) + 1),
         ParseOptions(explicit_schema=SCHEMA, unexpected_field_behavior="ignore"),
     )
     return table.combine_chunks().to_batches()[0]
 
 
 def _line(event: dict[str, object]) -> str:
-    return json.dumps({name: value for name, value in event.items() if value is not None})
+    return json.dumps({name: value for name, value in event.items() if value is not None}) + "\n"
 
 
 def _lines(path: Path, lines: Iterable[str]) -> Path:
-    path.write_text("".join(f"{line}\n" for line in lines))
+    path.write_text("".join(lines))
     return path
 
 

@@ -13,6 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -36,7 +37,8 @@ def main() -> None:
     parser.add_argument("--parties", type=int, nargs="*", default=[10, 100, 1_000])
     parser.add_argument("--events", type=int, default=100_000, help="of the streaming queries")
     parser.add_argument("--bound", type=float, default=300, help="seconds that all queries together may take")
-    parser.add_argument("--rules", type=int, nargs="*", default=[1_000, 10_000, 100_000])
+    parser.add_argument("--rules", type=int, nargs="*", default=[10, 100, 1_000], help="with ranges")
+    parser.add_argument("--plain", type=int, nargs="*", default=[1_000, 10_000], help="rules without ranges")
     parser.add_argument("--batch", type=int, default=20_000, help="events that event-ruler and the kernel match")
     parser.add_argument("--rounds", type=int, default=5, help="of event-ruler and the kernel")
     options = parser.parse_args()
@@ -46,9 +48,9 @@ def main() -> None:
         lacking = missing() if options.rules else ""
         if lacking:
             print(f"event-ruler is left out: {lacking}", file=sys.stderr)
-        else:
-            measured += _event_ruler(place, options)
-        measured += _queries(place, options)
+        for result, found in chain(() if lacking else _event_ruler(place, options), _queries(place, options)):
+            print(f"{result.name}: {dict(result.seconds)} {found}", file=sys.stderr, flush=True)
+            measured.append((result, found))
         facts = {result.name: found for result, found in measured}
         report(*(result for result, _ in measured), facts=facts, left_out=lacking)
     finally:
@@ -58,9 +60,13 @@ def main() -> None:
 def _event_ruler(place: Path, options: argparse.Namespace) -> Iterator[tuple[Result, Facts]]:
     numba.set_num_threads(1)
     compile_program(workload.subscriptions(1_000), workload.SCHEMA).match(workload.events(100))  # machine code
-    batch = workload.events(options.batch)
+    many, few = workload.events(options.batch), workload.events(options.batch // 10)
     for size in options.rules:
-        yield against_event_ruler(place, size, batch, rounds=options.rounds)
+        yield against_event_ruler(place, size, many, ranges=True, at_a_time=[len(many)], rounds=options.rounds)
+    for size in options.plain:
+        yield against_event_ruler(place, size, many, ranges=False, at_a_time=[len(many)], rounds=options.rounds)
+    for size in options.rules[-1:]:
+        yield against_event_ruler(place, size, few, ranges=True, at_a_time=[1, 10, 100], rounds=options.rounds)
 
 
 def _queries(place: Path, options: argparse.Namespace) -> Iterator[tuple[Result, Facts]]:
