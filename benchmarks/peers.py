@@ -45,7 +45,7 @@ def main() -> None:
     place = Path(tempfile.mkdtemp(prefix="sluice-bench-"))
     measured: list[tuple[Result, Facts]] = []
     try:
-        lacking = missing() if options.rules else ""
+        lacking = missing() if options.rules or options.plain else ""
         if lacking:
             print(f"event-ruler is left out: {lacking}", file=sys.stderr)
         for result, found in chain(() if lacking else _event_ruler(place, options), _queries(place, options)):
