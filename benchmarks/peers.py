@@ -29,14 +29,14 @@ from routing.session import session
 
 Facts: TypeAlias = dict[str, object]
 MEMORY = "6g"
-"""Of the Spark session that both share: a thousand queries need more than the job does."""
+"""Of the Spark session that both share: hundreds of queries need more than the job does."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--parties", type=int, nargs="*", default=[10, 100, 1_000])
+    parser.add_argument("--parties", type=int, nargs="*", default=[10, 100, 300])
     parser.add_argument("--events", type=int, default=100_000, help="of the streaming queries")
-    parser.add_argument("--bound", type=float, default=300, help="seconds that all queries together may take")
+    parser.add_argument("--bound", type=float, default=180, help="seconds that all queries together may take")
     parser.add_argument("--rules", type=int, nargs="*", default=[10, 100, 1_000], help="with ranges")
     parser.add_argument("--plain", type=int, nargs="*", default=[1_000, 10_000], help="rules without ranges")
     parser.add_argument("--batch", type=int, default=20_000, help="events that event-ruler and the kernel match")
