@@ -124,10 +124,7 @@ class _Evaluator:
             return first
         if isinstance(second, _Failure):
             return second
-        try:
-            return None if self.compare(first, filters.Operator.EQ, second) else first
-        except _Failure as failure:
-            return failure
+        return None if self.compare(first, filters.Operator.EQ, second) else first
 
     def extreme(self, function: str, values: list[Any]) -> Any:
         """The first value that is before none of the others."""
@@ -136,15 +133,18 @@ class _Evaluator:
         if failed or not present:
             return failed
         operator = filters.Operator.GE if function == "GREATEST" else filters.Operator.LE
-        try:
-            winners = [v for v in present if all(w is v or self.compare(v, operator, w) for w in present)]
-        except _Failure as failure:
-            return failure
-        return winners[0] if winners else _Failure(f"{function} of values that do not compare")
+        for place, value in enumerate(present):
+            others = present[:place] + present[place + 1 :]
+            if all(self.compare(value, operator, other) for other in others):
+                return value
+        return _Failure(f"{function} of values that do not compare")
 
     def compare(self, left: Any, operator: filters.Operator, right: Any) -> bool | None:
-        """As a filter compares, but decimals as arithmetic takes them."""
-        left, right = (computable(v) if isinstance(v, Decimal) else v for v in (left, right))
+        """As a filter compares, but decimals as arithmetic takes them; one that it does not take compares with nothing."""
+        try:
+            left, right = (computable(v) if isinstance(v, Decimal) else v for v in (left, right))
+        except _Failure:
+            return None
         literal = filters.Literal(filters.Kind.NUMBER, right)  # the value decides, not the kind
         return evaluate(filters.Comparison("value", operator, literal), {"value": left}, zone=self.zone)
 
@@ -404,5 +404,3 @@ def _double_text(value: float) -> str:
         plain = f"{Decimal(written).scaleb(point - len(written) + 1, context=_EXACT):f}"
         body = plain if "." in plain else f"{plain}.0"
     return f"-{body}" if sign else body
-
-
