@@ -1,8 +1,8 @@
 """Arithmetic on typed columns, where nothing raises: what has no result is NULL.
 
-Law: integers are 64 bit and stay integers; anything with a double, and every quotient, is a double; the rest is decimal.
-A decimal is taken, and a result kept, rounded half up to 18 digits after the point, with at most 19 before: so results
-depend on the values alone, never on how many digits a column declares. A narrower type is used where it is as exact.
+Law: integers are 64 bit and stay integers; anything with a double, and every quotient, is a double; the rest is
+decimal. A decimal is taken, and a result kept, rounded half up to 18 digits after the point, with at most 19 before: so
+results depend on the values alone, never on the digits that a column declares. A narrower type serves where it is exact.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from decimal import ROUND_DOWN, ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from routing.errors import FilterError, MappingFailed
-from routing.filters import evaluate, literals
 from routing.filters import ast as filters
+from routing.filters import evaluate, literals
 from routing.filters.exact import exact
 from routing.mappings.ast import (
     Assign,
@@ -140,7 +140,7 @@ class _Evaluator:
         return _Failure(f"{function} of values that do not compare")
 
     def compare(self, left: Any, operator: filters.Operator, right: Any) -> bool | None:
-        """As a filter compares, but decimals as arithmetic takes them; one that it does not take compares with nothing."""
+        """As a filter compares; decimals as arithmetic takes them, and one that it does not take with nothing."""
         try:
             left, right = (computable(v) if isinstance(v, Decimal) else v for v in (left, right))
         except _Failure:

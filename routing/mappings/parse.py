@@ -56,6 +56,7 @@ _TYPES = {name.value.upper(): name for name in Name}
 _ALLOWED_TYPES = "the types are string, boolean, bigint, double, decimal(p, s), date and timestamp"
 _ALLOWED = f"the functions are {', '.join(FUNCTIONS)}, CAST and CASE"
 _INTEGERS = range(-(1 << 63), 1 << 63)
+_DIGITS = [Literal(Type(Name.BIGINT), digits) for digits in range(MOST_DIGITS + 1)]
 
 
 def parse_mapping(text: str, *, limits: Limits = DEFAULT, zone: tzinfo = UTC) -> Mapping:
@@ -337,12 +338,9 @@ def _checked(call: Call, name: Token) -> Call:
         wanted = f"{least} or more" if most == MANY else " or ".join(map(str, range(least, most + 1)))
         found = len(call.arguments)
         raise FilterError(f"{name.word} takes {wanted} arguments, found {found}", column=name.column)
-    if call.function == "ROUND" and len(call.arguments) == 2:
-        digits = call.arguments[1]
-        whole = isinstance(digits, Literal) and digits.type.name is Name.BIGINT and isinstance(digits.value, int)
-        if not whole or digits.value not in range(MOST_DIGITS + 1):  # type: ignore[union-attr]
-            hint = "they decide the type of the result, so they are written out"
-            raise FilterError(f"ROUND's digits are a number from 0 to {MOST_DIGITS}", column=name.column, hint=hint)
+    if call.function == "ROUND" and len(call.arguments) == 2 and call.arguments[1] not in _DIGITS:
+        hint = "they decide the type of the result, so they are written out"
+        raise FilterError(f"ROUND's digits are a number from 0 to {MOST_DIGITS}", column=name.column, hint=hint)
     return call
 
 
@@ -355,7 +353,7 @@ def _number(text: str, column: int) -> Literal:
     value = Decimal(text)
     if "." not in text and int(value) in _INTEGERS:
         return Literal(Type(Name.BIGINT), int(value))
-    sign, digits, exponent = value.as_tuple()
+    _, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = -exponent
     if scale > literals.DIGITS:
