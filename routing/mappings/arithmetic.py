@@ -2,7 +2,7 @@
 
 Law: integers are 64 bit and stay integers; anything with a double, and every quotient, is a double; the rest is
 decimal. A decimal is taken, and a result kept, rounded half up to 18 digits after the point, with at most 19 before: so
-results depend on the values alone, never on the digits that a column declares. A narrower type serves where it is exact.
+results depend on the values alone, not on the digits that a column declares. A narrower type serves where it is exact.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from routing.mappings.ast import Name, Operator
 from routing.mappings.limits import PRECISION, SCALE
-from routing.mappings.typed import WIDE, Columns, Typed, bigint, bound, united
+from routing.mappings.typed import WIDE, Columns, Typed, bound, united
 
 _LONG, _DOUBLE, _INTEGER_DECIMAL = T.LongType(), T.DoubleType(), T.DecimalType(19, 0)
 _2_63 = 2.0**63
@@ -110,16 +110,21 @@ def _split(number: Column) -> tuple[Column, Column]:
 
 def negative(typed: Typed) -> Typed:
     """`-(number)`; the least integer has none."""
-    column = F.try_subtract(bigint(0), typed.column) if typed.name is Name.BIGINT else F.negative(typed.column)
-    return Typed(column, typed.type, typed.size + 2)
+    column = F.negative(typed.column) if typed.name is Name.DOUBLE else _from_zero(typed.column, typed.type)
+    return Typed(column, typed.type, typed.size + 3)
 
 
 def absolute(typed: Typed) -> Typed:
     """ABS."""
-    if typed.name is not Name.BIGINT:
+    if typed.name is Name.DOUBLE:
         return Typed(F.abs(typed.column), typed.type, typed.size + 1)
-    column, size = bound([typed], lambda x: F.when(x >= 0, x).otherwise(F.try_subtract(bigint(0), x)), 4)
-    return Typed(column, _LONG, size)
+    column, size = bound([typed], lambda x: F.when(x >= 0, x).otherwise(_from_zero(x, typed.type)), 5)
+    return Typed(column, typed.type, size)
+
+
+def _from_zero(number: Column, type: T.DataType) -> Column:
+    """0 - number: Spark's own minus raises for the least integer, and rounds a decimal to 34 digits."""
+    return F.try_subtract(F.lit(0).cast(type), number).try_cast(type)
 
 
 def rounded(typed: Typed, digits: int) -> Typed:

@@ -35,7 +35,7 @@ from routing.mappings.ast import (
     Operator,
     Type,
 )
-from routing.mappings.limits import LONGEST, NUMBER_CHARACTERS, PRECISION, SCALE
+from routing.mappings.limits import FAR, LONGEST, NUMBER_CHARACTERS, PRECISION, SCALE
 
 _EXACT = Context(prec=200, rounding=ROUND_HALF_UP)
 _INTEGERS = range(-(1 << 63), 1 << 63)
@@ -184,7 +184,7 @@ def computable(value: Decimal) -> Decimal:
     Decimal('0.123456789012345679')
     """
     found = value.quantize(Decimal(1).scaleb(-SCALE), context=_EXACT)
-    if abs(found) >= Decimal(10) ** (PRECISION - SCALE):
+    if found.copy_abs() >= Decimal(10) ** (PRECISION - SCALE):  # abs() would round to 28 digits
         raise _Failure("overflow: a decimal has at most 19 digits before the point")
     return found
 
@@ -197,7 +197,9 @@ def _integer(value: int) -> int:
 
 def _negative(value: Any) -> Any:
     (number,) = _numbers([value])
-    return _integer(-number) if isinstance(number, int) else -number if number else number * -1
+    if isinstance(number, Decimal):
+        return _EXACT.subtract(Decimal(0), number)
+    return _integer(-number) if isinstance(number, int) else -number
 
 
 def _arithmetic(operator: Operator, left: Any, right: Any) -> Any:
@@ -252,6 +254,8 @@ def _decimals(operator: Operator, left: Decimal, right: Decimal) -> Decimal:
 
 
 def _abs(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return value.copy_abs()
     return _integer(abs(value)) if isinstance(value, int) else abs(value)
 
 
@@ -289,10 +293,11 @@ _TEXT: dict[str, Callable[..., str]] = {
 }
 
 
-def _substring(text: str, start: Any, length: Any = 1 << 30) -> str:
+def _substring(text: str, start: Any, length: Any = FAR) -> str:
     """From the character at `start`, counted from 1, or from the end if it is negative; 0 is as 1."""
     if any(isinstance(place, bool) or not isinstance(place, int) for place in (start, length)):
         raise _Failure("wrong type: SUBSTRING takes text and integers")
+    start, length = (max(-FAR, min(place, FAR)) for place in (start, length))
     first = start - 1 if start > 0 else len(text) + start if start < 0 else 0
     return text[max(first, 0) : max(first + length, 0)]
 
@@ -345,7 +350,7 @@ def _number(value: Any, type: Type) -> Any:
     if type.name is Name.BIGINT:
         return _integer(int(number.to_integral_value(ROUND_DOWN)))
     rounded = number.quantize(Decimal(1).scaleb(-type.scale), context=_EXACT)
-    if abs(rounded) >= Decimal(10) ** (type.precision - type.scale):
+    if rounded.copy_abs() >= Decimal(10) ** (type.precision - type.scale):
         raise _Failure(f"overflow: {type}")
     return rounded
 

@@ -14,6 +14,7 @@ from routing.filters.limits import DEEPEST
 LONGEST = 1 << 20  # characters of a text that an expression makes
 PRECISION, SCALE = 37, 18  # of a decimal that is computed: 19 digits before the point hold every 64-bit integer
 NUMBER_CHARACTERS = 100  # of a text that is cast to a number: reading digits takes time in the square of their number
+FAR = 1 << 30  # a place in a text further away counts as this one
 COLUMNS = 50_000  # nodes of all columns of one compiled mapping
 
 

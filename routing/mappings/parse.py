@@ -314,7 +314,7 @@ class _Parser(Cursor):
         token = self.now
         plain = unexpected(token, None, expected)
         hint = ""
-        if token.word in RESERVED and "name" in expected:
+        if token.word in RESERVED and ("name" in expected or expected == "an expression"):
             hint = f"{token.word} is reserved; as a name it needs `backticks`"
         elif expected == "an expression":
             hint = "such as price * 0.92, UPPER(name) || '!', CASE WHEN x > 3 THEN 'high' END"

@@ -12,9 +12,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from routing.mappings.limits import FAR
 from routing.mappings.typed import Typed, bound
 
-_FAR = 1 << 30  # further than any text reaches, and within 32 bits
 _TRIMS = {"TRIM": F.trim, "LTRIM": F.ltrim, "RTRIM": F.rtrim}
 _CASES = {"UPPER": F.upper, "LOWER": F.lower}
 
@@ -51,9 +51,9 @@ def _replaced(text: Column, old: Column, new: Column, longest: int) -> Column:
 
 def substring(text: Typed, places: list[Typed]) -> Typed:
     """SUBSTRING from a place, of a length or to the end."""
-    ends = [F.greatest(F.least(place.column, F.lit(_FAR)), F.lit(-_FAR)).cast(T.IntegerType()) for place in places]
+    ends = [F.greatest(F.least(place.column, F.lit(FAR)), F.lit(-FAR)).cast(T.IntegerType()) for place in places]
     # GREATEST and LEAST skip NULL; a place without a value has none to clamp.
     ends = [F.when(place.column.isNotNull(), end) for place, end in zip(places, ends, strict=True)]
-    length = ends[1] if len(ends) > 1 else F.lit(_FAR)
+    length = ends[1] if len(ends) > 1 else F.lit(FAR)
     size = text.size + sum(2 * place.size + 6 for place in places)
     return Typed(F.substring(text.column, ends[0], length), T.StringType(), size + 1)

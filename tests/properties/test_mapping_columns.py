@@ -37,8 +37,10 @@ from routing.filters.ast import (
 from routing.filters.like import like_filter, text_filter
 from routing.mappings import Mapping, apply, parse_mapping, to_sql
 from routing.mappings.columns import Compiled, compile_mapping
-from tests.strategies import DATES, DECIMALS, DOUBLES, INTEGERS, LITERALS, STRINGS, TIMESTAMPS
+from tests.strategies import DATES, DECIMALS, INTEGERS, LITERALS, STRINGS, TIMESTAMPS
+from tests.strategies import DOUBLES as EVERY_DOUBLE
 
+DOUBLES = [double for double in EVERY_DOUBLE if double != 1e23]  # Java 17 prints it with 16 digits (JDK-4511638)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONGEST = 12  # so that texts become too long
 WIDE = [Decimal(t) for t in ("0", "1", "-1", "0.5", "1.000000000000000001", "-9999999999999999999.999999999999999999")]
@@ -53,7 +55,7 @@ TEXTS = [
     *("0001-01-01 00:00:00+18:00", "2026-01-31 10:00:00+18:30", "2026-01-31 10:00:00 Europe/Vienna", "now", "0" * 101),
     *("12345678901234567890123456789012345678.5", "5\n", "٣"),
 ]
-FLOATS = [0.0, -0.0, 1.5, 0.1, float("nan"), float("inf"), -16777216.0]
+FLOATS = [0.0, -0.0, 1.5, 0.10000000149011612, float("nan"), float("inf"), -16777216.0]
 
 # attribute: its columns, each with the values to choose from
 SOURCE: dict[str, list[tuple[str, T.DataType, list[Any]]]] = {
@@ -299,13 +301,13 @@ def mode(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_columns_are_the_reference(spark: SparkSession, mode: str) -> None:
     draw = random.Random(f"mappings {mode}")
-    number = 60 if mode == "CODEGEN_ONLY" else 300
+    number = 30 if mode == "CODEGEN_ONLY" else 150
     counts = check(spark, [mapping(draw) for _ in range(number)], list(rows(draw, 120)))
     assert min(counts.values()) > sum(counts.values()) / 20, counts
 
 
 def test_conditions_are_filters(spark: SparkSession, mode: str) -> None:
     draw = random.Random(f"conditions {mode}")
-    number = 40 if mode == "CODEGEN_ONLY" else 300
+    number = 20 if mode == "CODEGEN_ONLY" else 120
     texts = [f"x = CASE WHEN {(c := condition(draw))} THEN 1 WHEN NOT ({c}) THEN 0 END" for _ in range(number)]
     check(spark, [parse_mapping(text) for text in texts], list(rows(draw, 120)))
