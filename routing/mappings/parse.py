@@ -119,6 +119,8 @@ class _Parser(Cursor):
         found = self.expression()
         if _height(found) > self.bounds.depth:  # a chain of operators nests deeper than its text
             raise self.too_large(f"the mapping nests deeper than depth = {self.bounds.depth}")
+        if _calls(found) > self.bounds.calls:
+            raise self.too_large(f"calls nest deeper than calls = {self.bounds.calls}")
         return Assign(attribute, found)
 
     def expression(self) -> Expression:
@@ -368,6 +370,11 @@ def _height(expression: Expression) -> int:
         height += 1
         level = [part for node in level for part in parts(node)]
     return height
+
+
+def _calls(expression: Expression) -> int:
+    """How many calls and CASTs stand inside each other; the height is bounded already."""
+    return isinstance(expression, Call | Cast) + max(map(_calls, parts(expression)), default=0)
 
 
 def _nodes(filter: filters.Filter) -> int:

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from routing.errors import MappingFailed
+from routing.errors import MappingFailed, MappingTooLarge
 from routing.filters import Filter
 from routing.filters import to_sql as filter_sql
 from routing.filters.ast import (
@@ -35,7 +35,7 @@ from routing.filters.ast import (
     disjunction,
 )
 from routing.filters.like import like_filter, text_filter
-from routing.mappings import Mapping, apply, parse_mapping, to_sql
+from routing.mappings import Limits, Mapping, apply, parse_mapping, to_sql
 from routing.mappings.columns import Compiled, compile_mapping
 from tests.strategies import DATES, DECIMALS, INTEGERS, LITERALS, STRINGS, TIMESTAMPS
 from tests.strategies import DOUBLES as EVERY_DOUBLE
@@ -301,13 +301,44 @@ def mode(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_columns_are_the_reference(spark: SparkSession, mode: str) -> None:
     draw = random.Random(f"mappings {mode}")
-    number = 30 if mode == "CODEGEN_ONLY" else 150
+    number = 12 if mode == "CODEGEN_ONLY" else 80
     counts = check(spark, [mapping(draw) for _ in range(number)], list(rows(draw, 120)))
     assert min(counts.values()) > sum(counts.values()) / 20, counts
 
 
 def test_conditions_are_filters(spark: SparkSession, mode: str) -> None:
     draw = random.Random(f"conditions {mode}")
-    number = 20 if mode == "CODEGEN_ONLY" else 120
+    number = 8 if mode == "CODEGEN_ONLY" else 60
     texts = [f"x = CASE WHEN {(c := condition(draw))} THEN 1 WHEN NOT ({c}) THEN 0 END" for _ in range(number)]
     check(spark, [parse_mapping(text) for text in texts], list(rows(draw, 120)))
+
+
+def test_nested_calls_cost_a_sum(spark: SparkSession) -> None:
+    chain = "s"
+    for number in range(20):
+        chain = f"UPPER(REPLACE({chain}, '{number}', 'a' || 'b'))"
+    made = compile_mapping(
+        parse_mapping(f"x = {chain}", limits=Limits(depth=64)), {"s": [(F.col("s"), T.StringType())]}
+    )
+    row = spark.createDataFrame([("0-1",)], "s string").select(result(made).alias("r")).first()
+    assert row is not None and row["r"]["c0"] == "ab-ab"
+
+
+def test_types_that_multiply_are_refused(spark: SparkSession) -> None:
+    attributes = {"v": [(F.col(c), type) for c, type, _ in SOURCE["v"]]}
+    compile_mapping(parse_mapping("x = v * v + v"), attributes)
+    with pytest.raises(MappingTooLarge, match="too many types"):
+        compile_mapping(parse_mapping(f"x = {' + '.join('v' * 25)}"), attributes)
+
+
+def test_like_does_not_go_back(spark: SparkSession) -> None:
+    tree = parse_mapping(f"x = CASE WHEN s LIKE '{'%a' * 20}%b' THEN 1 ELSE 0 END")
+    made = compile_mapping(tree, {"s": [(F.col("s"), T.StringType())]})
+    row = spark.createDataFrame([("a" * 20_000,)], "s string").select(result(made).alias("r")).first()
+    assert row is not None and row["r"]["c0"] == 0
+
+
+def test_a_drop_has_no_columns_and_never_fails(spark: SparkSession) -> None:
+    made = compile_mapping(parse_mapping("DROP a, b = a"), {"a": [(F.lit(1), T.IntegerType())]})
+    assert made.values["a"] == [] and [type for _, type in made.values["b"]] == [T.LongType()]
+    assert spark.range(1).select(made.failure).collect()[0][0] is None

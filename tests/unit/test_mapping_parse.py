@@ -162,6 +162,7 @@ TOO_LARGE = [
     "x = " + " + ".join(["a"] * 40),
     "x = " + " || ".join(["a"] * 40),
     "x = " + "- " * 100 + "a",
+    "x = " + "TRIM(" * 11 + "a" + ")" * 11,
     f"x = CONCAT({', '.join('a' * 40)})",
     "x = " + "CASE WHEN a THEN " * 50 + "1" + " END" * 50,
     "x = CASE" + " WHEN a THEN 1" * 40 + " END",
