@@ -5,6 +5,9 @@
     ├── SetupError             Java, a jar, a path or the catalog is missing
     ├── FilterError            a filter text that is not in the language
     │   └── FilterTooLarge     … or is larger than the limits allow
+    ├── MappingError           a mapping text that is not in the language
+    │   └── MappingTooLarge    … or is larger than the limits allow
+    ├── MappingFailed          a mapping that has no result for one event
     ├── SubscriptionError      a subscription that cannot be stored
     ├── SourceError            a source that cannot be read
     └── Cancelled              a batch that was not begun, because its stream is stopping
@@ -45,6 +48,26 @@ class FilterError(RoutingError):
 
 class FilterTooLarge(FilterError):
     """A filter that exceeds a limit on its size or depth."""
+
+
+class MappingError(RoutingError):
+    """A mapping text that is not in the language: what, at which column (1-based), and a hint.
+
+    >>> print(MappingError("expected an expression", column=5, hint="x = y * 2"))
+    column 5: expected an expression (x = y * 2)
+    """
+
+    def __init__(self, message: str, *, column: int, hint: str = "") -> None:
+        self.message, self.column, self.hint = message, column, hint
+        super().__init__(f"column {column}: {message}" + (f" ({hint})" if hint else ""))
+
+
+class MappingTooLarge(MappingError):
+    """A mapping that exceeds a limit on its size or depth."""
+
+
+class MappingFailed(RoutingError):
+    """A mapping that has no result for one event: which attribute, and why."""
 
 
 class SubscriptionError(RoutingError):

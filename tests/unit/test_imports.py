@@ -22,6 +22,7 @@ LAYERS = [
     {"session"},
     {"tables"},
     {"registry", "matching", "sources", "rejections", "views", "ledger"},
+    {"mappings"},
     {"subscriptions"},
     {"snapshot"},
     {"admit"},
