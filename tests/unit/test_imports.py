@@ -16,7 +16,7 @@ ROOMS = ["schemas", "udfs", "routing", "jobs"]
 LAYERS = [
     {"errors"},
     {"filters"},
-    {"model", "config", "variant_path"},
+    {"model", "config", "variant_path", "checker"},
     {"java"},
     {"jars"},
     {"session"},
