@@ -74,7 +74,9 @@ class Delivery:
         return [down for down in downs if down]
 
     def _may_enter(self, child: str) -> bool:
-        return child not in self.graph.scopes or self.graph.admits(self.event.publisher, child)
+        if child not in self.graph.scopes:
+            return True
+        return self.graph.is_open(child) and self.graph.admits(self.event.publisher, child)
 
     def _properties(self, consumer: str) -> dict[str, str]:
         rows = {component.name: component.properties for component in self.graph.system.components}
