@@ -80,6 +80,11 @@ def test_layers_of_routing_import_only_earlier_layers(layer: int) -> None:
             assert not (used & later) - {module}, f"{file.relative_to(ROOT)} imports {sorted(used & later)}"
 
 
+def test_the_checker_shares_nothing_but_the_language_of_filters() -> None:
+    used = {module for file in sources("routing/checker") for module in imports(file) if module.startswith("routing.")}
+    assert {module.split(".")[1] for module in used} == {"checker", "filters", "errors"}
+
+
 def test_importing_routing_starts_nothing() -> None:
     code = "import sys, routing, routing.filters; assert 'pyspark' not in sys.modules and 'pyarrow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
