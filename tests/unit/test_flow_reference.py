@@ -340,6 +340,13 @@ class TestOwnEventsAndPaths:
 
 
 class TestTheGraph:
+    def test_a_scope_may_publish_and_subscribe_as_what_lies_below_its_boundary(self) -> None:
+        scope = Scope("S", input_mapping="i = 1", output_mapping="o = 1")
+        system = also(build("X>S S>T Y>T", scope), "S")
+        assert contents(publish(system, "S", {})) == {"S": [{}], "Y": [{"o": 1}]}
+        assert contents(publish(system, "Y", {})) == {"S": [{"i": 1}], "X": [{"i": 1}], "Y": [{}]}
+        assert contents(publish(system, "X", {})) == {"X": [{}], "Y": [{"o": 1}]}
+
     def test_of_the_edges_of_a_cycle_the_youngest_is_ignored(self) -> None:
         edges = (Edge("A", "B", created_at=3), Edge("B", "C", created_at=1), Edge("C", "A", created_at=2))
         graph, problems = accepted(System(tuple(map(Scope, "ABC")), edges))
@@ -516,6 +523,12 @@ class TestPublishing:
     def test_a_version_is_judged_once_however_many_superscopes(self) -> None:
         system = build("X>S S>T S>U Y>T Z>U", Scope("S", publishing="rate_limit(1, 1 hour)"))
         assert receivers(system, "X") == {"X", "Y", "Z"}
+
+    def test_and_however_many_ways_brought_it_there(self) -> None:
+        edges = [Edge("X", "A", up_filter="TRUE"), Edge("X", "S"), Edge("A", "S"), Edge("S", "T"), Edge("Y", "T")]
+        system = build(edges, Scope("S", publishing="rate_limit(2, 1 hour)"))
+        outcome = reference().batch(system, [Event("X", id, N) for id in "123"], 0)
+        assert [n.event_id for n in outcome.notifications if n.consumer == "Y"] == ["1", "2"]
 
     def test_it_is_judged_after_the_output_filter(self) -> None:
         system = build("X>S S>T Y>T", Scope("S", publishing="rate_limit(1, 1 hour)", output_filter="a = 2"))
