@@ -78,7 +78,7 @@ def random_system(
 
 
 @st.composite
-def systems(draw: st.DrawFn, **options: bool) -> Run:
+def systems(draw: st.DrawFn, /, **options: bool) -> Run:
     """`random_system` as a strategy, without a prefix."""
     return random_system(draw(st.randoms(use_true_random=False)), "", **options)
 
