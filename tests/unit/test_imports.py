@@ -16,7 +16,7 @@ ROOMS = ["schemas", "udfs", "routing", "jobs"]
 LAYERS = [
     {"errors"},
     {"filters"},
-    {"model", "config", "variant_path"},
+    {"model", "config", "variant_path", "checker"},
     {"java"},
     {"jars"},
     {"session"},
@@ -79,6 +79,11 @@ def test_layers_of_routing_import_only_earlier_layers(layer: int) -> None:
         for file in files:
             used = {name.split(".")[1] for name in imports(file) if name.startswith("routing.")}
             assert not (used & later) - {module}, f"{file.relative_to(ROOT)} imports {sorted(used & later)}"
+
+
+def test_the_checker_shares_nothing_but_the_language_of_filters() -> None:
+    used = {module for file in sources("routing/checker") for module in imports(file) if module.startswith("routing.")}
+    assert {module.split(".")[1] for module in used} == {"checker", "filters", "errors"}
 
 
 def test_importing_routing_starts_nothing() -> None:
