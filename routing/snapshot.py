@@ -57,12 +57,16 @@ class Programs:
 
     def matcher(self, active: Active, schema: pa.Schema) -> Callable[[Column], Column]:
         """The matcher of these subscriptions on this schema; what is new is compiled."""
+        return matcher(*self.standing(active, schema))
+
+    def standing(self, active: Active, schema: pa.Schema) -> tuple[Standing, Change | None]:
+        """What lies on the shelf for these subscriptions: the edition, and what has changed since."""
         first, edition = self._standing(active.edition, schema), active.edition
         if active.since is None and not len(active.dead):
-            return matcher(first)
+            return first, None
         since = active.since or nobody()
         before = np.array([edition.place(key) for key in since.pairs()], np.int64)
-        return matcher(first, Change(self._standing(since, schema, beside=edition), before, active.dead))
+        return first, Change(self._standing(since, schema, beside=edition), before, active.dead)
 
     def _standing(self, edition: Edition, schema: pa.Schema, beside: Edition | None = None) -> Standing:
         """The edition's program and consumers on the shelf; consumers that the other knows keep their numbers."""
