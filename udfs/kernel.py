@@ -29,7 +29,7 @@ ROWS = 20_480
 SMALL = 1 << 13
 """An index with fewer entries stays in the processor's cache by itself: events are taken one by one."""
 
-MANY = 48
+MANY = 64
 """Events of a run that meet a cluster, from which its entries are compared with whole columns of them."""
 
 TILE = 4096

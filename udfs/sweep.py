@@ -20,8 +20,7 @@ from udfs.scan import lower, passes
 _REST, _EQUAL, _LOW = 0, 1, 2
 _ANY = 0x7FFF_FFFF
 _LANE = INLINE - 1
-_DIGIT = 8
-_DENSE = 8
+_DENSE = 8  # of so many events one must match, for all to be written
 
 
 class Table(NamedTuple):
@@ -46,40 +45,44 @@ def table(lanes: int, rows: int) -> Table:
     return Table(members, other, keys, np.empty(lanes * rows, np.int32), filled, eights.view(np.uint8), eights)
 
 
-@compiled
-def arrange(
-    batch_codes: Any, width: int, lane: int, shape: int, events: Any, first: int, end: int, scratch: Any
-) -> Any:
+@inlined
+def arrange(flat: Any, width: Any, lane: Any, shape: Any, events: Any, first: Any, end: Any, scratch: Any) -> Any:
     """Put the events in order: as they come, or by the code of the lane, without nulls. Returns how many there are."""
-    members, other, keys = scratch.members, scratch.other, scratch.keys
-    if shape == _REST:
-        for at in range(first, end):
-            members[at - first] = events[at]
-        return end - first
-    size, most = 0, 0
+    if shape != _REST:
+        return _sorted(flat, width, lane, events, first, end, scratch.members, scratch.other, scratch.keys)
     for at in range(first, end):
-        code = batch_codes[np.int64(events[at]) * width + lane]
+        scratch.members[(at - first) & _ANY] = events[at & _ANY]
+    return end - first
+
+
+@compiled
+def _sorted(
+    flat: Any, width: int, lane: int, events: Any, first: int, end: int, members: Any, other: Any, keys: Any
+) -> Any:
+    """The events that have a code, byte by byte of it from the lowest, and their codes as keys."""
+    size, most, digit = np.int64(0), 0, 0
+    for at in range(first, end):
+        code = flat[np.int64(events[at]) * width + lane]
         if code >= 0:
-            members[size] = events[at]
+            members[size], keys[size] = events[at], code
             most = max(most, code)
             size += 1
-    starts = np.empty(1 << _DIGIT, np.int64)
-    digit = 0
+    starts = np.empty(256, np.int64)
     while digit == 0 or most >> digit:
         starts[:] = 0
         for at in range(size):
-            starts[batch_codes[np.int64(members[at]) * width + lane] >> digit & 255] += 1
+            starts[keys[at] >> digit & 255] += 1
         total = 0
-        for place in range(len(starts)):
-            total, starts[place] = total + starts[place], total
+        for byte in range(256):
+            total, starts[byte] = total + starts[byte], total
         for at in range(size):
-            place = batch_codes[np.int64(members[at]) * width + lane] >> digit & 255
-            other[starts[place]] = members[at]
-            starts[place] += 1
-        members[:size] = other[:size]
-        digit += _DIGIT
-    for at in range(size):
-        keys[at] = batch_codes[np.int64(members[at]) * width + lane]
+            byte = keys[at] >> digit & 255
+            other[starts[byte]] = members[at]
+            starts[byte] += 1
+        for at in range(size):
+            members[at] = other[at]
+            keys[at] = flat[np.int64(other[at]) * width + lane]
+        digit += 8
     return size
 
 
@@ -92,78 +95,84 @@ def sweep(
 
     Stops at an entry for which there may be no room; returns it, and how many matches there are.
     """
-    entries, codes, filled, mask = index.entries, scratch.codes, scratch.filled, scratch.mask
-    rows = np.uint64(len(scratch.members))
+    entries, filled = index.entries, scratch.filled
     shape = index.runs[run & _ANY, 0] & 3
     first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
     which: Any
     for which in range(first + at, stop):
-        begin, end = np.int64(0), np.int64(size)
-        if shape != _REST:
-            key = np.int64(index.keys[which & _ANY])
-            if shape == _EQUAL:
-                begin = lower(scratch.keys, begin, end, key)
-                end = lower(scratch.keys, begin, end, key + 1)
-            elif shape == _LOW:
-                begin = lower(scratch.keys, begin, end, key)
-            else:
-                end = lower(scratch.keys, begin, end, 1 - key)
+        begin, end = _stretch(shape, np.int64(index.keys[which & _ANY]), scratch.keys, np.int64(size))
         if total + end - begin >= len(found):
             return which - first, total
         if begin >= end:
             continue
         entry = (which & _ANY) << 3
-        lanes = np.int64(entries[entry + 1])
-        lane_1, lane_2, lane_3 = lanes & _LANE, lanes >> 10 & _LANE, lanes >> 20 & _LANE
-        low_1, low_2, low_3 = entries[entry + 2], entries[entry + 4], entries[entry + 6]
-        width_1, width_2 = np.uint32(entries[entry + 3]), np.uint32(entries[entry + 5])
-        width_3 = np.uint32(entries[entry + 7])
-        length = np.uint64(end - begin)
-        one, two, three = np.uint64(begin), np.uint64(begin), np.uint64(begin)
-        if entries[entry + 3] != -1:
-            if filled[lane_1] != arrangement:
-                _fill(batch, lane_1, size, arrangement, scratch)
-            one += np.uint64(lane_1) * rows
-        if entries[entry + 5] != -1:
-            if filled[lane_2] != arrangement:
-                _fill(batch, lane_2, size, arrangement, scratch)
-            two += np.uint64(lane_2) * rows
-        if entries[entry + 7] != -1:
-            if filled[lane_3] != arrangement:
-                _fill(batch, lane_3, size, arrangement, scratch)
-            three += np.uint64(lane_3) * rows
-        event: Any
-        if entries[entry + 7] != -1:
-            for event in range(length):
-                mask[event] = (
-                    (np.uint32(codes[one + event] - low_1) <= width_1)
-                    & (np.uint32(codes[two + event] - low_2) <= width_2)
-                    & (np.uint32(codes[three + event] - low_3) <= width_3)
-                )
-        elif entries[entry + 5] != -1:
-            for event in range(length):
-                mask[event] = (np.uint32(codes[one + event] - low_1) <= width_1) & (
-                    np.uint32(codes[two + event] - low_2) <= width_2
-                )
-        elif entries[entry + 3] != -1:
-            for event in range(length):
-                mask[event] = np.uint32(codes[one + event] - low_1) <= width_1
-        else:
-            for event in range(length):
-                mask[event] = 1
-        for event in range(length, length + np.uint64(8)):
-            mask[event] = 0
+        for place in range(3):
+            lane = np.int64(entries[entry + 1]) >> (10 * place) & _LANE
+            if entries[entry + 3 + 2 * place] != -1 and filled[lane] != arrangement:
+                filled[lane] = arrangement
+                _fill(batch.flat, batch.codes.shape[1], lane, scratch.members, size, scratch.codes)
+        _compare(entries, entry, scratch.codes, len(scratch.members), begin, end - begin, scratch.mask)
         total = _emit(index, batch, which, begin, end - begin, scratch, found, owners, total)
     return stop - first, total
 
 
-@compiled
-def _fill(batch: Batch, lane: Any, size: Any, arrangement: Any, scratch: Any) -> None:
+@inlined
+def _stretch(shape: Any, key: Any, keys: Any, size: Any) -> Any:
+    """From where to where the events of a key lie."""
+    begin, end = np.int64(0), size
+    if shape == _EQUAL:
+        begin = lower(keys, begin, end, key)
+        end = lower(keys, begin, end, key + 1)
+    elif shape == _LOW:
+        begin = lower(keys, begin, end, key)
+    elif shape != _REST:
+        end = lower(keys, begin, end, 1 - key)
+    return begin, end
+
+
+@inlined
+def _compare(entries: Any, entry: Any, codes: Any, rows: Any, begin: Any, length: Any, mask: Any) -> None:
+    """Set the mask for the events that lie in all intervals of the entry, and clear eight more."""
+    lanes = np.int64(entries[entry + 1])
+    one = np.uint64((lanes & _LANE) * rows + begin)
+    two = np.uint64((lanes >> 10 & _LANE) * rows + begin)
+    three = np.uint64((lanes >> 20 & _LANE) * rows + begin)
+    low_1, low_2, low_3 = entries[entry + 2], entries[entry + 4], entries[entry + 6]
+    width_1, width_2, width_3 = (
+        np.uint32(entries[entry + 3]),
+        np.uint32(entries[entry + 5]),
+        np.uint32(entries[entry + 7]),
+    )
+    count = np.uint64(length)
+    event: Any
+    if entries[entry + 7] != -1:
+        for event in range(count):
+            mask[event] = (
+                (np.uint32(codes[one + event] - low_1) <= width_1)
+                & (np.uint32(codes[two + event] - low_2) <= width_2)
+                & (np.uint32(codes[three + event] - low_3) <= width_3)
+            )
+    elif entries[entry + 5] != -1:
+        for event in range(count):
+            mask[event] = (np.uint32(codes[one + event] - low_1) <= width_1) & (
+                np.uint32(codes[two + event] - low_2) <= width_2
+            )
+    elif entries[entry + 3] != -1:
+        for event in range(count):
+            mask[event] = np.uint32(codes[one + event] - low_1) <= width_1
+    else:
+        for event in range(count):
+            mask[event] = 1
+    for event in range(count, count + np.uint64(8)):
+        mask[event] = 0
+
+
+@inlined
+def _fill(flat: Any, width: Any, lane: Any, members: Any, size: Any, codes: Any) -> None:
     """The codes of a lane, in the order of the table."""
-    scratch.filled[lane] = arrangement
-    start, width = lane * len(scratch.members), batch.codes.shape[1]
+    start = lane * len(members)
     for at in range(size):
-        scratch.codes[start + at] = batch.flat[np.int64(scratch.members[at]) * width + lane]
+        codes[(start + at) & _ANY] = flat[(np.int64(members[at & _ANY]) * width + lane) & _ANY]
 
 
 @inlined
