@@ -23,6 +23,7 @@ LAYERS = [
     {"tables"},
     {"registry", "matching", "sources", "rejections", "views", "ledger"},
     {"mappings"},
+    {"scopes"},
     {"subscriptions"},
     {"snapshot"},
     {"admit"},

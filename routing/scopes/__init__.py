@@ -1,0 +1,5 @@
+"""Scopes: who is where, what may cross from one place to another, and in which form. No Spark."""
+
+from routing.scopes.graph import Edge, Graph, Scope, accept
+
+__all__ = ["Edge", "Graph", "Scope", "accept"]

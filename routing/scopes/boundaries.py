@@ -1,0 +1,91 @@
+"""Boundaries as tokens: what a version of an event carries says where it may go, with no walk along paths.
+
+Law: a version carries tokens, a crossing and a consumer hold tokens, and one meets the other iff they share one (DESIGN
+decision 6). Only boundaries are crossed; identity edges are contracted into the tokens:
+
+    @s   it is in the region below root s, going up or turning: everyone below s along identity edges may get it
+    ^c   it may leave c upwards, over a boundary
+    !c   it has come down over a boundary into c: only what is below c may get it
+
+So a boundary that nobody crosses costs nothing, and a version that came down never goes up again (SPEC §6).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from routing.scopes.graph import Edge, Gate, Graph
+from routing.scopes.places import Places
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """One direction of a boundary: what must be carried to reach it, its gates in order, what is carried beyond."""
+
+    edge: Edge
+    upwards: bool
+    gates: tuple[Gate, ...]
+    holds: frozenset[str]
+    carries: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Boundaries:
+    """All boundaries of a graph."""
+
+    graph: Graph
+
+    @cached_property
+    def places(self) -> Places:
+        """The graph with its identity edges contracted."""
+        return Places(self.graph)
+
+    @cached_property
+    def crossings(self) -> tuple[Crossing, ...]:
+        """Every boundary, upwards and downwards; nothing crosses an edge from a closed scope."""
+        found = []
+        for edge in self._edges:
+            if edge.child not in self.graph.closed:
+                found.append(self._up(edge))
+                found.append(self._down(edge))
+        return tuple(found)
+
+    def published(self, name: str) -> frozenset[str]:
+        """What an event of this publisher carries at first."""
+        return self._rising(self.places.closure(name), name)
+
+    def held(self, name: str) -> frozenset[str]:
+        """What a consumer holds."""
+        return self._falling(self.places.closure(name), self.places.roots(name), name)
+
+    def _up(self, edge: Edge) -> Crossing:
+        scope = self.graph.scopes.get(edge.child)
+        beyond = self.places.above.get(edge.parent, frozenset())
+        gates = (*([scope.output] if scope else []), edge.up)
+        return Crossing(edge, True, gates, frozenset({f"^{edge.child}"}), self._rising(beyond))
+
+    def _down(self, edge: Edge) -> Crossing:
+        scope = self.graph.scopes.get(edge.child)
+        above = self.places.above.get(edge.parent, frozenset())
+        gates = (edge.down, *([scope.input] if scope else []))
+        holds = self._falling(above, above & self.places.tops)
+        return Crossing(edge, False, gates, holds, frozenset({f"!{edge.child}"}))
+
+    def _rising(self, closure: Iterable[str], own: str = "") -> frozenset[str]:
+        roots = {f"@{scope}" for scope in closure if scope in self.places.tops}
+        return frozenset(roots | {f"^{name}" for name in (*closure, own) if name in self._bounded})
+
+    def _falling(self, closure: Iterable[str], roots: Iterable[str], own: str = "") -> frozenset[str]:
+        below = {f"!{name}" for name in (*closure, own) if name in self._bounded}
+        return frozenset({f"@{scope}" for scope in roots} | below)
+
+    @cached_property
+    def _edges(self) -> list[Edge]:
+        return [edge for some in self.graph.parents.values() for edge in some if self.graph.is_boundary(edge)]
+
+    @cached_property
+    def _bounded(self) -> frozenset[str]:
+        """Who has a boundary above."""
+        return frozenset(edge.child for edge in self._edges)

@@ -1,0 +1,197 @@
+"""The scope graph of one control version: which rows count, and what is wrong with the others.
+
+Law: what is accepted is acyclic, and only scopes hold anything. A bad row costs itself and nothing else: an edge is
+ignored, a scope is closed (docs/scopes.md). The cost is one walk up from the parent of each edge between scopes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+from routing.errors import RoutingError
+from routing.filters import Filter, parse
+from routing.mappings import Mapping as Assignments
+from routing.mappings import parse_mapping
+from routing.model import Problem
+from routing.scopes.policy import ALL, FORWARD, Delivery, Publishing, parse_delivery, parse_publishing
+
+WORLD = "world"
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """What one direction of an edge, or of a scope's interface, does: a filter, then assignments."""
+
+    filter: Filter | None = None
+    mapping: Assignments | None = None
+
+    def __bool__(self) -> bool:
+        return self.filter is not None or self.mapping is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A scope that is open: its interface and its policies."""
+
+    name: str
+    input: Gate = Gate()
+    output: Gate = Gate()
+    delivery: Delivery = ALL
+    publishing: Publishing = FORWARD
+
+    @property
+    def plain(self) -> bool:
+        """Whether crossing an edge from it to a superscope changes nothing on its account."""
+        return not (self.input or self.output) and self.delivery == ALL and self.publishing == FORWARD
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An accepted edge: the child is in the parent."""
+
+    child: str
+    parent: str
+    up: Gate = Gate()
+    down: Gate = Gate()
+
+    @property
+    def plain(self) -> bool:
+        """Whether crossing it changes nothing on its own account."""
+        return not (self.up or self.down)
+
+
+Joining: TypeAlias = Callable[[str, str, str], bool]
+"""Whether an edge may be made: its child, who wrote it, its parent."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The scopes by name, those that are closed, and the accepted edges by child."""
+
+    scopes: Mapping[str, Scope]
+    closed: frozenset[str] = frozenset()
+    parents: Mapping[str, tuple[Edge, ...]] = field(default_factory=dict)
+    world: bool = True
+
+    def up(self, name: str) -> tuple[Edge, ...]:
+        """The edges to the superscopes of a component or a scope; of one that is nowhere, to `world`."""
+        found = self.parents.get(name, ())
+        return (Edge(name, WORLD),) if self.world and not found and name not in self.scopes else found
+
+    def is_boundary(self, edge: Edge) -> bool:
+        """Whether crossing the edge, in either direction, may stop or change a flow."""
+        return not edge.plain or (edge.child in self.scopes and not self.scopes[edge.child].plain)
+
+    @cached_property
+    def ordered(self) -> tuple[str, ...]:
+        """All scopes, superscopes first."""
+        done: dict[str, None] = {}
+        for scope in self.scopes:
+            waiting = [scope]
+            while waiting:
+                missing = [edge.parent for edge in self.up(waiting[-1]) if edge.parent not in done]
+                if missing:
+                    waiting += missing
+                else:
+                    done[waiting.pop()] = None
+        return tuple(done)
+
+
+def accept(
+    scopes: Iterable[Mapping[str, object]],
+    edges: Iterable[Mapping[str, object]],
+    may_join: Joining = lambda child, writer, parent: True,
+    *,
+    isolated: bool = False,
+) -> tuple[Graph, list[Problem]]:
+    """The graph of these rows, one for each key, and a problem for each row that does not count.
+
+    >>> graph, problems = accept([{"scope": "s"}], [{"child": "a", "parent": "s"}, {"child": "a", "parent": "t"}])
+    >>> [edge.parent for edge in graph.up("a")], problems[0].reason
+    (['s'], "'t' is not a scope: it has no row in scopes")
+    """
+    found, closed, problems = _scopes(scopes)
+    if not isolated:
+        found.setdefault(WORLD, Scope(WORLD))
+    parents: dict[str, list[Edge]] = {}
+    for row in sorted(edges, key=_age):
+        try:
+            edge = _edge(row, found, may_join, isolated)
+            _refuse_cycle(edge, found, parents)
+        except RoutingError as error:
+            problems.append(_problem("scope_edges", str(row["child"]), str(row["parent"]), error))
+        else:
+            parents.setdefault(edge.child, []).append(edge)
+    taken = {child: tuple(sorted(some, key=lambda edge: edge.parent)) for child, some in parents.items()}
+    return Graph(found, frozenset(closed), taken, not isolated), problems
+
+
+def _scopes(rows: Iterable[Mapping[str, object]]) -> tuple[dict[str, Scope], set[str], list[Problem]]:
+    found: dict[str, Scope] = {}
+    closed: set[str] = set()
+    problems = []
+    for row in rows:
+        name = str(row["scope"])
+        try:
+            found[name] = Scope(
+                name,
+                _gate(row, "input"),
+                _gate(row, "output"),
+                parse_delivery(_text(row, "delivery") or "all"),
+                parse_publishing(_text(row, "publishing") or "forward"),
+            )
+        except RoutingError as error:
+            found[name] = Scope(name)
+            closed.add(name)
+            problems.append(_problem("scopes", name, "", error, "closed: "))
+    return found, closed, problems
+
+
+def _edge(row: Mapping[str, object], scopes: Mapping[str, Scope], may_join: Joining, isolated: bool) -> Edge:
+    child, parent = str(row["child"]), str(row["parent"])
+    if parent not in scopes:
+        raise RoutingError(f"'{parent}' is not a scope: it has no row in scopes")
+    if child == WORLD and not isolated:
+        raise RoutingError("the built-in scope 'world' may be in nothing")
+    edge = Edge(child, parent, _gate(row, "up"), _gate(row, "down"))
+    if not may_join(child, _text(row, "created_by") or "", parent):
+        raise RoutingError(f"'{child}' may not join '{parent}': see the grants of that scope")
+    return edge
+
+
+def _refuse_cycle(edge: Edge, scopes: Mapping[str, Scope], parents: Mapping[str, list[Edge]]) -> None:
+    """Only scopes have anything in them, so only an edge from a scope can close a cycle."""
+    if edge.child in scopes and edge.child in _above(edge.parent, parents):
+        raise RoutingError(f"it would close a cycle: '{edge.parent}' is already in '{edge.child}'")
+
+
+def _above(name: str, parents: Mapping[str, list[Edge]]) -> Iterator[str]:
+    """The name and everything above it, each once."""
+    seen, waiting = {name}, [name]
+    while waiting:
+        now = waiting.pop()
+        yield now
+        fresh = {edge.parent for edge in parents.get(now, ())} - seen
+        seen |= fresh
+        waiting += fresh
+
+
+def _gate(row: Mapping[str, object], way: str) -> Gate:
+    filter, mapping = _text(row, f"{way}_filter"), _text(row, f"{way}_mapping")
+    return Gate(None if filter is None else parse(filter), None if mapping is None else parse_mapping(mapping))
+
+
+def _text(row: Mapping[str, object], name: str) -> str | None:
+    value = row.get(name)
+    return None if value is None else str(value)
+
+
+def _age(row: Mapping[str, object]) -> tuple[object, str, str]:
+    return row.get("created_at") or 0, str(row["child"]), str(row["parent"])
+
+
+def _problem(table: str, owner: str, id: str, error: RoutingError, prefix: str = "") -> Problem:
+    return Problem("error", table, owner, id, "", f"{prefix}{error}")
