@@ -18,17 +18,23 @@ from functools import cached_property
 
 from routing.scopes.graph import Edge, Gate, Graph
 from routing.scopes.places import Places
+from routing.scopes.policy import ALL
 
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """One direction of a boundary: what must be carried to reach it, its gates in order, what is carried beyond."""
+    """One direction of a tracked edge: what must be carried to reach it, its gates in order, what is carried beyond.
+
+    What ascended a `boundary` may not descend it. `judge` is the scope that the flow comes down from, if that chooses.
+    """
 
     edge: Edge
     upwards: bool
     gates: tuple[Gate, ...]
     holds: frozenset[str]
     carries: frozenset[str]
+    boundary: bool
+    judge: str | None = None
 
 
 @dataclass(frozen=True)
@@ -64,14 +70,17 @@ class Boundaries:
         scope = self.graph.scopes.get(edge.child)
         beyond = self.places.above.get(edge.parent, frozenset())
         gates = (*([scope.output] if scope else []), edge.up)
-        return Crossing(edge, True, gates, frozenset({f"^{edge.child}"}), self._rising(beyond))
+        own = frozenset({f"^{edge.child}"})
+        return Crossing(edge, True, gates, own, self._rising(beyond), self.graph.is_boundary(edge))
 
     def _down(self, edge: Edge) -> Crossing:
         scope = self.graph.scopes.get(edge.child)
         above = self.places.above.get(edge.parent, frozenset())
         gates = (edge.down, *([scope.input] if scope else []))
         holds = self._falling(above, above & self.places.tops)
-        return Crossing(edge, False, gates, holds, frozenset({f"!{edge.child}"}))
+        judge = edge.parent if self.graph.scopes[edge.parent].delivery != ALL else None
+        below = frozenset({f"!{edge.child}"})
+        return Crossing(edge, False, gates, holds, below, self.graph.is_boundary(edge), judge)
 
     def _rising(self, closure: Iterable[str], own: str = "") -> frozenset[str]:
         roots = {f"@{scope}" for scope in closure if scope in self.places.tops}
@@ -83,7 +92,7 @@ class Boundaries:
 
     @cached_property
     def _edges(self) -> list[Edge]:
-        return [edge for some in self.graph.parents.values() for edge in some if self.graph.is_boundary(edge)]
+        return [edge for some in self.graph.parents.values() for edge in some if self.graph.is_tracked(edge)]
 
     @cached_property
     def _bounded(self) -> frozenset[str]:

@@ -85,6 +85,10 @@ class Graph:
         """Whether crossing the edge, in either direction, may stop or change a flow."""
         return not edge.plain or (edge.child in self.scopes and not self.scopes[edge.child].plain)
 
+    def is_tracked(self, edge: Edge) -> bool:
+        """Whether flows are followed across the edge: a boundary, or the way into a scope that chooses consumers."""
+        return self.is_boundary(edge) or self.scopes[edge.parent].delivery != ALL
+
     @cached_property
     def ordered(self) -> tuple[str, ...]:
         """All scopes, superscopes first."""

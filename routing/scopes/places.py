@@ -1,5 +1,7 @@
 """Where everybody is, once edges that change nothing are contracted: closures, visibility roots, first paths.
 
+Identity edges here are those that nothing is tracked across: no boundary, and not into a scope that chooses consumers.
+
 Law: two parties see each other along identity edges iff their *roots* meet (SPEC §5): the places above them, along
 identity edges, that are in no further one. The cost is reachability, never the number of paths: a place is what is
 above it, as a set, computed once for each scope and once for each set of scopes that a component is in.
@@ -81,4 +83,4 @@ class Places:
     def _identities(self, name: str) -> list[str]:
         """The open superscopes of a party along identity edges; nothing leaves a closed scope upwards."""
         edges: Iterable[Edge] = () if name in self.graph.closed else self.graph.up(name)
-        return [e.parent for e in edges if not self.graph.is_boundary(e) and e.parent not in self.graph.closed]
+        return [e.parent for e in edges if not self.graph.is_tracked(e) and e.parent not in self.graph.closed]
