@@ -16,9 +16,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from routing.scopes.graph import Edge, Gate, Graph
+from routing.scopes.graph import WORLD, Edge, Gate, Graph
 from routing.scopes.places import Places
 from routing.scopes.policy import ALL
+
+NOWHERE = ""
+"""Stands for everyone in no scope: one edge to `world`, not one for each. No party has this name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +63,11 @@ class Boundaries:
 
     def published(self, name: str) -> frozenset[str]:
         """What an event of this publisher carries at first."""
-        return self._rising(self.places.closure(name), name)
+        return self._rising(self.places.closure(name), *self._selves(name))
 
     def held(self, name: str) -> frozenset[str]:
         """What a consumer holds."""
-        return self._falling(self.places.closure(name), self.places.roots(name), name)
+        return self._falling(self.places.closure(name), self.places.roots(name), *self._selves(name))
 
     def _up(self, edge: Edge) -> Crossing:
         scope = self.graph.scopes.get(edge.child)
@@ -82,17 +85,23 @@ class Boundaries:
         below = frozenset({f"!{edge.child}"})
         return Crossing(edge, False, gates, holds, below, self.graph.is_boundary(edge), judge)
 
-    def _rising(self, closure: Iterable[str], own: str = "") -> frozenset[str]:
+    def _rising(self, closure: Iterable[str], *own: str) -> frozenset[str]:
         roots = {f"@{scope}" for scope in closure if scope in self.places.tops}
-        return frozenset(roots | {f"^{name}" for name in (*closure, own) if name in self._bounded})
+        return frozenset(roots | {f"^{name}" for name in (*closure, *own) if name in self._bounded})
 
-    def _falling(self, closure: Iterable[str], roots: Iterable[str], own: str = "") -> frozenset[str]:
-        below = {f"!{name}" for name in (*closure, own) if name in self._bounded}
+    def _falling(self, closure: Iterable[str], roots: Iterable[str], *own: str) -> frozenset[str]:
+        below = {f"!{name}" for name in (*closure, *own) if name in self._bounded}
         return frozenset({f"@{scope}" for scope in roots} | below)
+
+    def _selves(self, name: str) -> tuple[str, ...]:
+        """The names under which a party may have a tracked edge: its own, or that of whoever is nowhere."""
+        return (name, NOWHERE) if self.graph.is_nowhere(name) else (name,)
 
     @cached_property
     def _edges(self) -> list[Edge]:
-        return [edge for some in self.graph.parents.values() for edge in some if self.graph.is_tracked(edge)]
+        implied = [Edge(NOWHERE, WORLD)] if self.graph.world else []
+        edges = [*implied, *(edge for some in self.graph.parents.values() for edge in some)]
+        return [edge for edge in edges if self.graph.is_tracked(edge)]
 
     @cached_property
     def _bounded(self) -> frozenset[str]:

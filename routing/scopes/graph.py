@@ -78,8 +78,11 @@ class Graph:
 
     def up(self, name: str) -> tuple[Edge, ...]:
         """The edges to the superscopes of a component or a scope; of one that is nowhere, to `world`."""
-        found = self.parents.get(name, ())
-        return (Edge(name, WORLD),) if self.world and not found and name not in self.scopes else found
+        return (Edge(name, WORLD),) if self.is_nowhere(name) else self.parents.get(name, ())
+
+    def is_nowhere(self, name: str) -> bool:
+        """Whether it is in `world` because nothing else says where it is."""
+        return self.world and name not in self.parents and name not in self.scopes
 
     def is_boundary(self, edge: Edge) -> bool:
         """Whether crossing the edge, in either direction, may stop or change a flow."""

@@ -14,7 +14,7 @@ from routing.checker.system import Event, System
 from routing.errors import MappingFailed
 from routing.filters import matches
 from routing.mappings import apply, parse_mapping
-from routing.scopes.boundaries import Boundaries, Crossing
+from routing.scopes.boundaries import NOWHERE, Boundaries, Crossing
 from routing.scopes.graph import Edge
 from tests.systems import random_system
 from tests.unit.test_places import graph_of
@@ -103,7 +103,7 @@ def reached(boundaries: Boundaries, system: System, event: Event, original: Any)
                 continue
             if name == event.publisher and same != original:
                 continue
-            if version.below == name:
+            if version.below in (name, NOWHERE) and version.path:
                 path = version.path
             else:
                 start = version.below or min(version.above & places.closure(name))
