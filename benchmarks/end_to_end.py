@@ -64,7 +64,7 @@ def _against_copy(spark: SparkSession, place: Path, count: int, rounds: int) -> 
         "copy limit": lambda turn: written.write.mode("overwrite").parquet(str(place / "copied")),
         "match": lambda turn: _matched(events, match).write.mode("overwrite").parquet(str(place / "matched")),
     }
-    return compare(name, contenders, baseline="copy limit", rounds=rounds)
+    return compare(name, contenders, baseline="copy limit", rounds=rounds, warm_up=3)  # a JVM compiles for a minute
 
 
 def _against_identity(spark: SparkSession, place: Path, count: int, rounds: int) -> Result:
