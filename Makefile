@@ -47,10 +47,10 @@ bench: $(READY)  ## the pipeline at 1,000 subscriptions against an identity copy
 bench-filters: $(READY)  ## comparing filters, and the forest of 100,000
 	@$(BIN)/python -m benchmarks.filters
 
-bench-match: $(READY)  ## the matching kernel on one core against what any matcher must spend
+bench-match: $(READY)  ## the matching kernel against what any matcher must spend, then all of bench-spark; 20 minutes
 	@$(BIN)/python -m benchmarks.matching
 
-bench-spark: $(READY)  ## matching inside Spark against copying the same rows, an identity, and Spark SQL alone
+bench-spark: $(READY)  ## matching inside Spark against copying the same rows, an identity, and Spark SQL alone; a change
 	@$(BIN)/python -m benchmarks.end_to_end
 
 bench-peers: $(READY)  ## against one query per party, and against event-ruler (needs a JDK)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
 from benchmarks import workload
+from benchmarks.change import change
 from benchmarks.harness import Result, compare, report
 from benchmarks.spark_sql import spark_sql_matches
 from routing.matching import compile_program
@@ -40,16 +41,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--subscriptions", type=int, nargs="*", default=sorted(EVENTS))
     options = parser.parse_args()
+    report(*measure(options.subscriptions, options.rounds))
+
+
+def measure(sizes: Iterable[int] = tuple(sorted(EVENTS)), rounds: int = 5) -> list[Result]:
+    """Everything in one session; beside a million subscriptions, a hundred more."""
     spark, place = session(name="sluice-bench"), Path(tempfile.mkdtemp(prefix="sluice-bench-"))
     results = []
     try:
-        for count in options.subscriptions:
-            results.append(_against_copy(spark, place, count, options.rounds))
+        for count in sizes:
+            results.append(_against_copy(spark, place, count, rounds))
             if count <= 10_000:
-                results.append(_against_identity(spark, place, count, options.rounds))
+                results.append(_against_identity(spark, place, count, rounds))
             if count == 100_000:
                 results.append(_against_sql(spark, place, count))
-        report(*results)
+            if count == 1_000_000:
+                results.append(change(spark, place, count, rounds))
+        return results
     finally:
         shutil.rmtree(place)
 

@@ -3,7 +3,8 @@
     make bench-match
 
 For each size: encode and match the same events, in turn with the floor; matches per event; and the time and memory to
-compile the subscriptions from text. Last, 100,000 against 1,000,000 subscriptions that match equally often.
+compile the subscriptions from text. Then 100,000 against 1,000,000 subscriptions that match equally often; and, unless
+only the kernel is asked for, what matching costs inside Spark (`benchmarks.end_to_end`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import time
 
 import numba
 
+from benchmarks import end_to_end
 from benchmarks.floor import floor
 from benchmarks.harness import Result, compare, report
 from benchmarks.workload import SCHEMA, events, subscriptions
@@ -27,6 +29,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=20_000, help="rows of the batch")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--most", type=int, default=SIZES[-1], help="subscriptions of the largest set")
+    parser.add_argument("--kernel", action="store_true", help="leave out Spark")
     options = parser.parse_args()
     numba.set_num_threads(1)
     compile_program(subscriptions(1_000), SCHEMA).match(events(100))  # machine code
@@ -38,6 +41,8 @@ def main() -> None:
             results.append(result)
     if options.most >= SIZES[-1]:
         results.append(_growth(options.events, options.rounds))
+    if not options.kernel:
+        results += end_to_end.measure()
     report(*results, facts=facts)
 
 
