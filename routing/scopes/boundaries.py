@@ -28,7 +28,8 @@ NOWHERE = ""
 class Crossing:
     """One direction of a tracked edge: what must be carried to reach it, its gates in order, what is carried beyond.
 
-    What ascended a `boundary` may not descend it. `judge` is the scope that the flow comes down from, if that chooses.
+    What ascended a `boundary` may not descend it. `enters` is the scope beyond, if some may not publish in it. `judge`
+    and `refuses` are the scope that the flow comes down from, if that chooses consumers, and if some may not subscribe.
     """
 
     edge: Edge
@@ -37,7 +38,9 @@ class Crossing:
     holds: frozenset[str]
     carries: frozenset[str]
     boundary: bool
+    enters: str | None = None
     judge: str | None = None
+    refuses: str | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class Boundaries:
         beyond = self.places.above.get(edge.parent, frozenset())
         gates = (*([scope.output] if scope else []), edge.up)
         own = frozenset({f"^{edge.child}"})
-        return Crossing(edge, True, gates, own, self._rising(beyond), self.graph.is_boundary(edge))
+        enters = self._guarded(edge.parent, "publish")
+        return Crossing(edge, True, gates, own, self._rising(beyond), self.graph.is_boundary(edge), enters)
 
     def _down(self, edge: Edge) -> Crossing:
         scope = self.graph.scopes.get(edge.child)
@@ -82,8 +86,13 @@ class Boundaries:
         gates = (edge.down, *([scope.input] if scope else []))
         holds = self._falling(above, above & self.places.tops)
         judge = edge.parent if self.graph.scopes[edge.parent].delivery != ALL else None
-        below = frozenset({f"!{edge.child}"})
-        return Crossing(edge, False, gates, holds, below, self.graph.is_boundary(edge), judge)
+        return Crossing(
+            edge, False, gates, holds, frozenset({f"!{edge.child}"}), self.graph.is_boundary(edge),
+            self._guarded(edge.child, "publish"), judge, self._guarded(edge.parent, "subscribe"),
+        )  # fmt: skip
+
+    def _guarded(self, name: str, action: str) -> str | None:
+        return name if name in self.graph.scopes and self.graph.grants.guards(action, name) else None
 
     def _rising(self, closure: Iterable[str], *own: str) -> frozenset[str]:
         roots = {f"@{scope}" for scope in closure if scope in self.places.tops}

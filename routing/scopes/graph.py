@@ -6,10 +6,9 @@ ignored, a scope is closed (docs/scopes.md). The cost is one walk up from the pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
 
 from routing.errors import RoutingError
 from routing.filters import Filter, parse
@@ -17,6 +16,7 @@ from routing.mappings import Mapping as Assignments
 from routing.mappings import parse_mapping
 from routing.model import Problem
 from routing.scopes.policy import ALL, FORWARD, Delivery, Publishing, parse_delivery, parse_publishing
+from routing.scopes.security import OPEN, Grants
 
 WORLD = "world"
 
@@ -63,10 +63,6 @@ class Edge:
         return not (self.up or self.down)
 
 
-Joining: TypeAlias = Callable[[str, str, str], bool]
-"""Whether an edge may be made: its child, who wrote it, its parent."""
-
-
 @dataclass(frozen=True)
 class Graph:
     """The scopes by name, those that are closed, and the accepted edges by child."""
@@ -75,6 +71,7 @@ class Graph:
     closed: frozenset[str] = frozenset()
     parents: Mapping[str, tuple[Edge, ...]] = field(default_factory=dict)
     world: bool = True
+    grants: Grants = OPEN
 
     def up(self, name: str) -> tuple[Edge, ...]:
         """The edges to the superscopes of a component or a scope; of one that is nowhere, to `world`."""
@@ -89,8 +86,12 @@ class Graph:
         return not edge.plain or (edge.child in self.scopes and not self.scopes[edge.child].plain)
 
     def is_tracked(self, edge: Edge) -> bool:
-        """Whether flows are followed across the edge: a boundary, or the way into a scope that chooses consumers."""
-        return self.is_boundary(edge) or self.scopes[edge.parent].delivery != ALL
+        """Whether flows are followed across the edge: a boundary, or an end of it chooses or refuses somebody."""
+        judges = self.scopes[edge.parent].delivery != ALL
+        return self.is_boundary(edge) or judges or any(map(self._refuses, (edge.child, edge.parent)))
+
+    def _refuses(self, name: str) -> bool:
+        return any(self.grants.guards(action, name) for action in ("publish", "subscribe"))
 
     @cached_property
     def ordered(self) -> tuple[str, ...]:
@@ -110,7 +111,7 @@ class Graph:
 def accept(
     scopes: Iterable[Mapping[str, object]],
     edges: Iterable[Mapping[str, object]],
-    may_join: Joining = lambda child, writer, parent: True,
+    grants: Grants = OPEN,
     *,
     isolated: bool = False,
 ) -> tuple[Graph, list[Problem]]:
@@ -126,14 +127,14 @@ def accept(
     parents: dict[str, list[Edge]] = {}
     for row in sorted(edges, key=_age):
         try:
-            edge = _edge(row, found, may_join, isolated)
+            edge = _edge(row, found, grants, isolated)
             _refuse_cycle(edge, found, parents)
         except RoutingError as error:
             problems.append(_problem("scope_edges", str(row["child"]), str(row["parent"]), error))
         else:
             parents.setdefault(edge.child, []).append(edge)
     taken = {child: tuple(sorted(some, key=lambda edge: edge.parent)) for child, some in parents.items()}
-    return Graph(found, frozenset(closed), taken, not isolated), problems
+    return Graph(found, frozenset(closed), taken, not isolated, grants), problems
 
 
 def _scopes(rows: Iterable[Mapping[str, object]]) -> tuple[dict[str, Scope], set[str], list[Problem]]:
@@ -157,14 +158,14 @@ def _scopes(rows: Iterable[Mapping[str, object]]) -> tuple[dict[str, Scope], set
     return found, closed, problems
 
 
-def _edge(row: Mapping[str, object], scopes: Mapping[str, Scope], may_join: Joining, isolated: bool) -> Edge:
+def _edge(row: Mapping[str, object], scopes: Mapping[str, Scope], grants: Grants, isolated: bool) -> Edge:
     child, parent = str(row["child"]), str(row["parent"])
     if parent not in scopes:
         raise RoutingError(f"'{parent}' is not a scope: it has no row in scopes")
     if child == WORLD and not isolated:
         raise RoutingError("the built-in scope 'world' may be in nothing")
     edge = Edge(child, parent, _gate(row, "up"), _gate(row, "down"))
-    if not may_join(child, _text(row, "created_by") or "", parent):
+    if not grants.may_join(child, _text(row, "created_by") or "", parent):
         raise RoutingError(f"'{child}' may not join '{parent}': see the grants of that scope")
     return edge
 

@@ -32,6 +32,7 @@ class Version(NamedTuple):
     below: str
     path: tuple[str, ...]
     judges: tuple[tuple[str, Any], ...] = ()
+    refusing: frozenset[str] = frozenset()
 
 
 def versions(boundaries: Boundaries, event: Event) -> Iterator[Version]:
@@ -43,7 +44,9 @@ def versions(boundaries: Boundaries, event: Event) -> Iterator[Version]:
         version = waiting.pop()
         yield version
         for crossing in boundaries.crossings:
-            if crossing.holds & version.carries and (crossing.upwards or crossing.edge not in version.ascended):
+            refused = crossing.enters and not boundaries.graph.grants.may(event.publisher, "publish", crossing.enters)
+            echo = not crossing.upwards and crossing.edge in version.ascended
+            if crossing.holds & version.carries and not refused and not echo:
                 beyond = crossed(version.content, crossing)
                 if beyond is not None:
                     waiting.append(moved(boundaries, version, crossing, beyond))
@@ -68,9 +71,10 @@ def moved(boundaries: Boundaries, version: Version, crossing: Crossing, content:
         return Version(content, crossing.carries, ascended, above, "", ())
     first = version.below or min(version.above & places.above[edge.parent])
     path = version.path + places.approach(first, edge.parent)
-    flow = (crossing.judge, (sameness(version.content), version.ascended))
+    flow = (crossing.judge, (sameness(version.content), version.ascended, version.refusing))
     judges = version.judges + ((flow,) if crossing.judge else ())
-    return Version(content, crossing.carries, version.ascended, frozenset(), edge.child, path, judges)
+    refusing = version.refusing | ({crossing.refuses} if crossing.refuses else set())
+    return Version(content, crossing.carries, version.ascended, frozenset(), edge.child, path, judges, refusing)
 
 
 class Row(NamedTuple):
@@ -102,6 +106,8 @@ def reached(boundaries: Boundaries, system: System, event: Event, original: Any)
             if not version.carries & boundaries.held(name) or not matches(subscription.filter, version.content):
                 continue
             if name == event.publisher and same != original:
+                continue
+            if not all(boundaries.graph.grants.may(name, "subscribe", scope) for scope in version.refusing):
                 continue
             if version.below in (name, NOWHERE) and version.path:
                 path = version.path
@@ -138,7 +144,7 @@ def without_publishing(system: System) -> System:
 def test_tokens_deliver_what_the_reference_delivers() -> None:
     seen = 0
     for seed in range(400):
-        run = random_system(random.Random(seed), "p-", world=seed % 2 == 0, policies=seed % 3 > 0, grants=False)
+        run = random_system(random.Random(seed), "p-", world=seed % 2 == 0, policies=seed % 3 > 0, grants=seed % 5 > 1)
         system = without_publishing(run.system)
         reference = Reference(lambda text, content: apply(parse_mapping(text), content), parse_mapping)
         boundaries = Boundaries(graph_of(system))

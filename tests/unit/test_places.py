@@ -11,11 +11,17 @@ from routing.checker.graph import accepted
 from routing.checker.system import Event, Subscription, System
 from routing.scopes import Graph, accept
 from routing.scopes.places import Places
+from routing.scopes.security import Grants, grants
 from tests.systems import apply_mapping, parse_mapping, random_system
 
 
 def graph_of(system: System) -> Graph:
-    return accept(*rows_of(system), isolated=system.unscoped != "world")[0]
+    return accept(*rows_of(system), grants_of(system), isolated=system.unscoped != "world")[0]
+
+
+def grants_of(system: System) -> Grants:
+    components = [{"component": component.name, "properties": component.properties} for component in system.components]
+    return grants([asdict(grant) for grant in system.grants], components)
 
 
 def rows_of(system: System) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -27,9 +33,9 @@ def rows_of(system: System) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]
 
 def test_what_counts_is_what_the_reference_accepts() -> None:
     for seed in range(300):
-        system = random_system(random.Random(seed), "p-", world=True, grants=False, mistakes=True).system
+        system = random_system(random.Random(seed), "p-", world=True, mistakes=True).system
         wanted, problems = accepted(system, parse_mapping)
-        graph, found = accept(*rows_of(system))
+        graph, found = accept(*rows_of(system), grants_of(system))
         edges = {(edge.child, edge.parent) for some in graph.parents.values() for edge in some}
         assert edges == {edge.key for edge in wanted.edges}
         assert graph.closed == wanted.closed
