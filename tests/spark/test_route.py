@@ -320,7 +320,9 @@ def test_no_subscriptions_and_no_events(spark: SparkSession, engine: Engine) -> 
 def test_the_udf_sees_each_event_once(spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = spark.sparkContext.accumulator(0)
 
-    def counted(standing: Standing) -> Any:
+    def counted(standing: Standing, change: Any) -> Any:
+        assert change is None
+
         def match(batches: Any) -> Any:
             for attributes in batches:
                 seen.add(len(attributes))
