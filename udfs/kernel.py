@@ -60,10 +60,13 @@ class Worker:
         self._table = table(len(program.columns), TILE)
         self._lock = Lock()
 
-    def match(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> pa.ListArray:
+    def match(
+        self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None, most: int | None = None
+    ) -> pa.ListArray:
         """For each row the positions of the subscriptions that match it (see `Program.match`, the front door)."""
         with self._lock:
             self._items, self._total = np.empty(max(1024, rows), np.int32), 0
+            self._most = MOST_ITEMS if most is None else min(most, MOST_ITEMS)
             lengths = np.zeros(rows, np.int32)
             step = self._step(rows)
             for start in range(0, rows, step):
@@ -89,13 +92,14 @@ class Worker:
         return Batch(codes, codes.reshape(-1), strings, marks, known.held_starts, known.held, seen)
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
-        if not self._worth_sorting(len(lengths)) or not self._by_cluster(batch, lengths):
+        if not self._worth_sorting(batch) or not self._by_cluster(batch, lengths):
             self._by_event(batch, lengths)
 
-    def _worth_sorting(self, rows: int) -> bool:
+    def _worth_sorting(self, batch: Batch) -> bool:
         """Whether a cluster is expected to be met by several events, and would not stay in the cache anyway."""
-        pairs = rows * len(self._index.tables)
-        return len(self._index.keys) >= SMALL and pairs >= SHARED * len(self._index.cluster_runs)
+        rows, slots = batch.strings.shape
+        doors = len(self._index.tables) + slots + (1 if self._index.cluster_runs[1] else 0)  # the last is the root's
+        return len(self._index.keys) >= SMALL and rows * doors >= SHARED * len(self._index.cluster_runs)
 
     def _by_event(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
         event = 0
@@ -146,17 +150,20 @@ class Worker:
 
     def _reserve(self, more: int) -> None:
         """Room for so many items more; the array doubles, so that all copying together is a copy of the result."""
+        self._check()
         needed = self._total + more
         if needed > len(self._items):
             longer = np.empty(max(needed, 2 * len(self._items)), np.int32)
             longer[: self._total] = self._items[: self._total]
             self._items = longer
 
+    def _check(self) -> None:
+        if self._total > self._most:
+            limit = "a list array holds" if self._most == MOST_ITEMS else f"the {self._most:,} that are allowed"
+            raise OverflowError(f"{self._total:,} matches in one batch are more than {limit}: use smaller batches")
+
     def _lists(self, lengths: NDArray[np.int32]) -> pa.ListArray:
-        if self._total > MOST_ITEMS:
-            raise OverflowError(
-                f"{self._total:,} matches in one batch are more than a list array holds: use smaller batches"
-            )
+        self._check()
         starts = np.zeros(len(lengths) + 1, np.int32)
         np.cumsum(lengths, out=starts[1:])
         items, self._items = self._items[: self._total], np.empty(0, np.int32)

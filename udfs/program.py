@@ -100,17 +100,20 @@ class Program:
         """The ids, in the order in which the subscriptions were given."""
         return Ids(self.ids)
 
-    def match(self, batch: pa.RecordBatch, tokens: pa.ListArray | None = None) -> pa.ListArray:
+    def match(
+        self, batch: pa.RecordBatch, tokens: pa.ListArray | None = None, *, most: int | None = None
+    ) -> pa.ListArray:
         """For each row the ascending positions in `subscription_ids` of the subscriptions that match it.
 
         The batch has at least `columns`, found by name. With `tokens`, one list per row, a subscription matches only
-        if it holds one of them; a program without tokens ignores them, one with tokens insists on them.
+        if it holds one of them; a program without tokens ignores them, one with tokens insists on them. OverflowError
+        if there are more matches than `most`, or than a list array holds; it comes before they are all in memory.
         """
         if self.has_tokens and tokens is None:
             raise ValueError("this program was compiled with tokens: give the events' tokens too")
         if self.has_tokens and tokens is not None and len(tokens) != batch.num_rows:
             raise ValueError(f"{len(tokens)} token lists for {batch.num_rows} events")
-        return self._worker.match(self._columns_of(batch), batch.num_rows, tokens if self.has_tokens else None)
+        return self._worker.match(self._columns_of(batch), batch.num_rows, tokens if self.has_tokens else None, most)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program as one Arrow file. It appears whole or not at all, also over one that is in use."""

@@ -25,7 +25,8 @@ from udfs.program import Program
 
 ROWS = 16_384
 PIECE = 1 << 22
-"""Matches, and so strings, that are in memory at once."""
+"""Matches, and so strings, that are to be in memory at once; a piece that turns out to have four times as many, is
+given up and taken in parts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,21 +52,23 @@ def matches(batch: pa.RecordBatch, first: Roster, patch: Patch | None = None) ->
     start, step = 0, ROWS
     while start < batch.num_rows:
         try:
-            piece, found = _piece(batch.slice(start, step), first, patch)
-        except OverflowError:  # more matches than the offsets of a list can count
-            step = max(1, step // 16)
+            piece, found = _piece(batch.slice(start, step), first, patch, None if step == 1 else 4 * PIECE)
+        except (OverflowError, pa.ArrowInvalid):  # too many matches, or longer ids than one array holds
+            if step == 1:
+                raise
+            step = max(1, min(step, batch.num_rows - start) // 16)
             continue
         yield piece
         start += step
         step = max(1, min(ROWS, step * PIECE // max(found, 1)))
 
 
-def _piece(batch: pa.RecordBatch, first: Roster, patch: Patch | None) -> tuple[pa.ListArray, int]:
-    found = first.program.match(batch)
+def _piece(batch: pa.RecordBatch, first: Roster, patch: Patch | None, most: int | None) -> tuple[pa.ListArray, int]:
+    found = first.program.match(batch, most=most)
     if patch is None:
         positions, offsets = found.flatten().to_numpy(), _offsets(found)
     else:
-        positions, offsets = merged(found, patch.second.program.match(batch), patch, len(first.numbers))
+        positions, offsets = merged(found, patch.second.program.match(batch, most=most), patch, len(first.numbers))
     new = np.flatnonzero(positions >= len(first.numbers))
     old = np.flatnonzero(positions < len(first.numbers)) if len(new) else None
     both = _Both(first, patch.second if patch and len(new) else None, old, new)

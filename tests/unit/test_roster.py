@@ -84,6 +84,20 @@ def test_events_that_match_everything_come_in_pieces(monkeypatch: pytest.MonkeyP
     assert sum(map(len, pieces)) == 50
 
 
+def test_no_piece_is_much_larger_than_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rosters, "PIECE", 20)
+    rows: Rows = {("a", str(number)): "TRUE" for number in range(10)}
+    pieces = list(matches(events(Random(1), 50), roster_of(rows, [])))
+    assert max(len(piece.flatten().field("subscription_ids").flatten()) for piece in pieces) <= 4 * 20
+    assert sum(map(len, pieces)) == 50
+
+
+def test_one_event_may_match_more_than_a_piece_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rosters, "PIECE", 1)
+    rows: Rows = {("a", str(number)): "TRUE" for number in range(10)}
+    assert [len(piece) for piece in matches(events(Random(1), 5), roster_of(rows, []))] == [1] * 5
+
+
 def test_more_matches_than_a_list_can_count_are_tried_again_in_smaller_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     from udfs import kernel
 
