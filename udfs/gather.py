@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from udfs.index import Batch, Index
+from udfs.index import PLAIN, Batch, Index
 from udfs.jit import compiled, inlined, trailing_zeros
 from udfs.scan import scan
 from udfs.sweep import Table, arrange, sweep
@@ -125,7 +125,7 @@ def by_cluster(
         stop = min(end, first + tile) if swept else end
         arranged = False
         while first < stop and run < index.cluster_runs[cluster + 1]:
-            shape = index.runs[run, 0] & 3
+            shape = index.runs[run, 0] & (PLAIN - 1)
             if swept:
                 wanted = np.int64(index.runs[run, 1] if shape else -1)
                 if not arranged or lane != wanted:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from udfs.encode import Encoder
 from udfs.gather import by_cluster, by_event, meet_all, order, pair, spread
-from udfs.index import Batch
+from udfs.index import INLINE, Batch
 from udfs.sweep import table
 from udfs.tokens import visible
 
@@ -57,7 +57,7 @@ class Worker:
         self._summary = np.zeros((len(program.ids) >> 12) + 1, np.uint64)
         self._met, self._events = np.empty(0, np.int32), np.empty(0, np.int32)
         self._pairs = np.empty((2, 0), np.int32)
-        self._table = table(len(program.columns), TILE)
+        self._table = table(min(len(program.columns), INLINE), TILE)
         self._lock = Lock()
 
     def match(
@@ -143,10 +143,10 @@ class Worker:
         self._pairs = wider
 
     def _order(self, total: int, lengths: NDArray[np.int32]) -> None:
-        by_event, ends = np.empty(total, np.int32), np.empty(len(lengths), np.int64)
-        spread(self._pairs[0], self._pairs[1], total, ends, by_event)
+        found, ends = np.empty(total, np.int32), np.empty(len(lengths), np.int64)
+        spread(self._pairs[0], self._pairs[1], total, ends, found)
         self._reserve(total)
-        self._total = order(by_event, ends, self._bits, self._summary, lengths, self._items, self._total)
+        self._total = order(found, ends, self._bits, self._summary, lengths, self._items, self._total)
 
     def _reserve(self, more: int) -> None:
         """Room for so many items more; the array doubles, so that all copying together is a copy of the result."""

@@ -25,7 +25,7 @@ from udfs.program import Program
 
 ROWS = 16_384
 PIECE = 1 << 22
-"""Matches, and so strings, that are to be in memory at once; a piece that turns out to have four times as many, is
+"""Matches, and so strings, that are to be in memory at once; a piece that turns out to have four times as many is
 given up and taken in parts."""
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from udfs.index import INLINE, Batch, Index
+from udfs.index import INLINE, PLAIN, Batch, Index
 from udfs.jit import compiled, inlined, popcount, trailing_zeros
 from udfs.scan import lower, passes
 
@@ -96,7 +96,7 @@ def sweep(
     Stops at an entry for which there may be no room; returns it, and how many matches there are.
     """
     entries, filled = index.entries, scratch.filled
-    shape = index.runs[run & _ANY, 0] & 3
+    shape = index.runs[run & _ANY, 0] & (PLAIN - 1)
     first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
     which: Any
     for which in range(first + at, stop):

@@ -138,12 +138,11 @@ def _coarse(predicates: Predicates, best: NDArray[np.int32], tops: NDArray[np.in
     lanes, levels = predicates.lanes[best[some]], np.searchsorted(2 << np.array(GRIDS), widths[some])
     counts = np.bincount(lanes * len(GRIDS) + levels, minlength=len(tops) * len(GRIDS))
     counts, coarse = counts.reshape(-1, len(GRIDS)), np.tile(np.arange(len(GRIDS)), (len(tops), 1))
+    reach = (1 << np.append(GRIDS, 62))[_CHOICES] + (1 << np.array(GRIDS))  # the values that show an event an interval
     for lane in np.flatnonzero(counts.any(axis=1)).tolist():
-        chosen = _CHOICES[:, np.flatnonzero(counts[lane])[-1] - len(GRIDS)] < len(GRIDS)
-        cells = (1 << np.append(GRIDS, 62))[_CHOICES] + (1 << np.array(GRIDS))
-        shares = np.minimum(1, cells / (tops[lane] + 1))
-        cost = shares @ counts[lane] + MEETING * _SIZES
-        coarse[lane] = _CHOICES[np.argmin(np.where(chosen, cost, np.inf))]
+        wide_enough = _CHOICES[:, np.flatnonzero(counts[lane])[-1]] < len(GRIDS)
+        cost = np.minimum(1, reach / (tops[lane] + 1)) @ counts[lane] + MEETING * _SIZES
+        coarse[lane] = _CHOICES[np.argmin(np.where(wide_enough, cost, np.inf))]
     return coarse
 
 
