@@ -84,6 +84,13 @@ class Duplicates(_Part):
     kept: int = Field(default=1000, ge=0, description="duplicates kept whole per batch; the rest are counted")
 
 
+class Scoping(_Part):
+    """Where whoever is in no scope is, and how many versions one event may have."""
+
+    unscoped: Literal["world", "isolated"] = "world"
+    versions: int = Field(default=64, ge=1, le=64)
+
+
 class FilterLimits(_Part):
     """How large a filter may be."""
 
@@ -116,6 +123,7 @@ class Config(BaseSettings):
     journal: Literal["full", "keys", "off"] = "full"
     duplicates: Duplicates = Duplicates()
     filters: FilterLimits = FilterLimits()
+    scopes: Scoping = Scoping()
     retention: Duration = timedelta(days=30)
     spark: dict[str, str | int | float | bool] = {}
 

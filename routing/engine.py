@@ -28,6 +28,9 @@ from routing.ledger import Ledger
 from routing.matching.attributes import variant_columns
 from routing.model import Opening, Report
 from routing.rejections import Rejections
+from routing.scopes import registry as scopes
+from routing.scopes.control import Control as ScopeControl
+from routing.scopes.control import Scopes
 from routing.session import session
 from routing.sink import write
 from routing.snapshot import Programs, Snapshot, unknown_attributes
@@ -63,11 +66,8 @@ class Engine:
         self.spark, self.config, self.on_batch = spark, config, on_batch
         self.tables = Tables(spark, config)
         self.ledger = Ledger(self.tables, clock)
-        self._control, self._programs, self._rejections = (
-            Control(self.tables),
-            Programs(self.tables),
-            Rejections(self.tables),
-        )
+        self._control, self._scopes = Control(self.tables), ScopeControl(self.tables)
+        self._programs, self._rejections = Programs(self.tables), Rejections(self.tables)
         self._reported: object = None
         self._turn = threading.Lock()
         self._create()
@@ -87,6 +87,46 @@ class Engine:
     def unsubscribe(self, consumer: str, id: str) -> int:
         """End a subscription; returns how many ended, 1 or 0. From the next batch on it matches nothing."""
         return registry.unsubscribe(self.tables, consumer, id)
+
+    # — scopes —
+
+    def create_scope(
+        self,
+        scope: str,
+        *,
+        delivery: str | None = None,
+        publishing: str | None = None,
+        input_filter: str | None = None,
+        input_mapping: str | None = None,
+        output_filter: str | None = None,
+        output_mapping: str | None = None,
+    ) -> None:
+        """Create a scope, or change one: its policies, and the interface that holds on every edge to a superscope."""
+        interface = {"input_filter": input_filter, "input_mapping": input_mapping}
+        interface |= {"output_filter": output_filter, "output_mapping": output_mapping}
+        scopes.create_scope(self.tables, scope, {"delivery": delivery, "publishing": publishing, **interface})
+
+    def drop_scope(self, scope: str) -> int:
+        """Drop a scope and its edges; returns how many were dropped, 1 or 0."""
+        return scopes.drop_scope(self.tables, scope)
+
+    def join(
+        self,
+        child: str,
+        parent: str,
+        *,
+        up_filter: str | None = None,
+        up_mapping: str | None = None,
+        down_filter: str | None = None,
+        down_mapping: str | None = None,
+    ) -> None:
+        """Put a component or a scope into a scope, with what happens to events that cross the edge."""
+        gates = {"up_filter": up_filter, "up_mapping": up_mapping}
+        scopes.join(self.tables, child, parent, {**gates, "down_filter": down_filter, "down_mapping": down_mapping})
+
+    def leave(self, child: str, parent: str) -> int:
+        """Take a component or a scope out of a scope; returns how many edges ended, 1 or 0."""
+        return scopes.leave(self.tables, child, parent)
 
     # — events —
 
@@ -176,10 +216,10 @@ class Engine:
     def _snapshot(self, opening: Opening) -> Snapshot:
         active = self._control.active(opening.control, opening.clock)
         schema = StructType.fromJson(json.loads(opening.schema))
-        self._report_problems(active, opening.clock)
-        return Snapshot(
-            opening, self._source(opening.source), schema, self.config, active, self._programs, self._journal(opening)
-        )
+        scoped = self._scopes.scopes(opening.control)
+        self._report_problems(active, scoped, opening.clock)
+        source, journal = self._source(opening.source), self._journal(opening)
+        return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped)
 
     def _journal(self, opening: Opening) -> DataFrame | None:
         """The events that a new one may repeat; None if there cannot be any.
@@ -194,10 +234,10 @@ class Engine:
         recent = F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon)
         return self.tables.read("events").where(theirs & recent).select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
 
-    def _report_problems(self, active: Active, clock: datetime) -> None:
-        """Bring `rejections` up to date, if subscriptions or sources have changed."""
+    def _report_problems(self, active: Active, scoped: Scopes | None, clock: datetime) -> None:
+        """Bring `rejections` up to date, if subscriptions, scopes or sources have changed."""
         schemas = self.schemas()
-        state = (active.key, tuple(sorted(self.ledger.schemas.items())))
+        state = (active.key, scoped.key if scoped else None, tuple(sorted(self.ledger.schemas.items())))
         if state == self._reported:
             return
         hidden = [
@@ -208,7 +248,8 @@ class Engine:
         known = set[str]().union(*(views.attribute_names([schema]) - without for schema, without in hidden))
         anything = [name for schema, _ in hidden for name in variant_columns(schema, F.lit(None))]
         warnings = unknown_attributes(active, known, anything)
-        self._rejections.report([*active.problems, *warnings], clock)
+        wrong = [*active.problems, *(scoped.problems if scoped else ())]
+        self._rejections.report([*wrong, *warnings], clock)
         self._reported = state
 
     def _source(self, name: str) -> Source:

@@ -9,6 +9,7 @@
     │   └── MappingTooLarge    … or is larger than the limits allow
     ├── MappingFailed          a mapping that has no result for one event
     ├── SubscriptionError      a subscription that cannot be stored
+    ├── ScopeError             a scope or an edge that cannot be stored
     ├── SourceError            a source that cannot be read
     └── Cancelled              a batch that was not begun, because its stream is stopping
 
@@ -72,6 +73,10 @@ class MappingFailed(RoutingError):
 
 class SubscriptionError(RoutingError):
     """A subscription that cannot be stored."""
+
+
+class ScopeError(RoutingError):
+    """A scope or an edge that cannot be stored."""
 
 
 class SourceError(RoutingError):

@@ -1,18 +1,28 @@
 """One batch, top to bottom. The stages are a constant: read it first.
 
-Law: a stage is a function (DataFrame, Snapshot) -> DataFrame without effects. Everything a batch writes, `sink` writes;
+Law: a stage is a function (rows, Snapshot) -> rows without effects. Everything a batch writes, `sink` writes;
 everything it depends on is in the snapshot.
+
+    admit ──▶ flow ──▶ match ──▶ policy ──▶ shape
+    which     in which  for whom   who of    the row that
+    rows are  versions             them      is written
+    events
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routing.admit import admit, source_columns
+from routing.matching.attributes import Attribute
 from routing.matching.match import arrow_schema, packed, referenced
+from routing.scopes.flow import CONTENT, JUDGED, OWN, TAKEN, TRAIL, Versions, flow
+from routing.scopes.graph import WORLD
+from routing.scopes.judge import Matched, policy
+from routing.scopes.trails import Way
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS
 from schemas.delivery import (
@@ -35,25 +45,49 @@ from schemas.delivery import (
 VERSIONS = 64
 RANKS = 1 << 30
 
-# Where whoever is in no scope meets whoever else is in none (SPEC §5).
-WORLD = "world"
+
+def match(versions: Versions, snapshot: Snapshot) -> Matched:
+    """Reads columns, trail. Gives one row per version and consumer with a match: adds consumer, subscription_ids, path.
+
+    A publisher gets its own event as it published it, whatever becomes of it on the way.
+    """
+    names = snapshot.active.names
+    found = referenced(names, snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source))
+    if snapshot.scopes is None:
+        called = snapshot.matcher(arrow_schema(found))(packed(found))
+        return Matched(_exploded(versions.originals, called).withColumn(PATH, F.array(F.lit(WORLD))))
+    own = F.col(CONSUMER) == F.col(PUBLISHER)
+    matched = _matched(versions.originals, found, snapshot).where(~F.col(OWN) | own).drop(OWN)
+    if versions.moved is None or versions.contents is None:
+        return Matched(matched)
+    contents = versions.contents
+    fields = contents.fields(names, contents.touched(names, snapshot.scopes.mapped))
+    moved = _matched(versions.moved, fields, snapshot, versions.ways)
+    parts = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, EVENT, CONSUMER, SUBSCRIPTION_IDS, PATH]
+    originals = matched.select(*parts, F.lit("").alias(CONTENT), F.lit("").alias(TAKEN))
+    return Matched(originals, moved.where(~own | (F.col(CONTENT) == "")).select(*parts, CONTENT, TAKEN, JUDGED))
 
 
-def match(events: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """Reads columns. Gives one row per event and consumer with a match: adds consumer, subscription_ids."""
-    found = referenced(snapshot.active.names, snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source))
-    matched = snapshot.matcher(arrow_schema(found))
-    # explode of the call itself: a named column in between would be evaluated twice.
-    return events.select("*", F.explode(matched(packed(found))).alias("matched")).select(
-        "*", f"matched.{CONSUMER}", f"matched.{SUBSCRIPTION_IDS}"
-    )
+def _matched(
+    rows: DataFrame, found: Sequence[Attribute], snapshot: Snapshot, ways: Sequence[Way] | None = None
+) -> DataFrame:
+    return _exploded(rows, snapshot.seeing(arrow_schema(found), ways)(packed(found), F.col(TRAIL)))
+
+
+def _exploded(rows: DataFrame, called: Column) -> DataFrame:
+    """A row for each entry. The call itself is exploded: a named column in between would be evaluated twice."""
+    return rows.select("*", F.explode(called).alias("matched")).select(*rows.columns, "matched.*")
 
 
 def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """Reads consumer, subscription_ids, event_id, publisher, published_at, event, rank. Gives the notification."""
+    """Reads consumer, subscription_ids, path, event_id, publisher, published_at, event, rank. Gives the notification.
+
+    Where an event may have come in several versions, content and taken stay, for `number`.
+    """
     opening, config = snapshot.opening, snapshot.config.notifications
     sequence = F.lit(opening.ordinal * RANKS * VERSIONS) + F.col(RANK) * VERSIONS
-    payload = F.col(EVENT) if config.payload == "embed" else F.lit(None).cast("variant")
+    original = F.col(CONTENT) == "" if CONTENT in matched.columns else F.lit(True)
+    payload = F.col(EVENT) if config.payload == "embed" else F.when(~original, F.col(EVENT))
     bucket = F.pmod(F.xxhash64(CONSUMER), F.lit(config.buckets)).cast("int")
     return matched.select(
         CONSUMER,
@@ -63,13 +97,27 @@ def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
         PUBLISHED_AT,
         F.lit(opening.source).alias(SOURCE),
         payload.alias(EVENT),
-        F.array(F.lit(WORLD)).alias(PATH),
+        PATH,
         F.lit(opening.ordinal).cast("bigint").alias(BATCH),
         sequence.alias(SEQUENCE),
         F.lit(opening.clock).alias(DELIVERED_AT),
         *([bucket.alias(BUCKET)] if config.layout == "bucket" else []),
+        *(name for name in (CONTENT, TAKEN) if name in matched.columns),
     )
 
 
-Stage = Callable[[DataFrame, Snapshot], DataFrame]
-STAGES: tuple[Stage, ...] = (admit, match, shape)
+def number(notifications: DataFrame, *, by: str) -> DataFrame:
+    """Of equal contents for one consumer the one with the first path; and each version its own sequence number.
+
+    The rows are partitioned by `by`. The empty path, of one's own event, comes behind every other.
+    """
+    if CONTENT not in notifications.columns:
+        return notifications
+    event = Window.partitionBy(by, CONSUMER, SEQUENCE).orderBy(F.size(PATH) == 0, PATH, TAKEN)
+    before = F.collect_list(CONTENT).over(event.rowsBetween(Window.unboundedPreceding, -1))
+    rows = notifications.withColumn("before", before).where(~F.array_contains("before", F.col(CONTENT)))
+    version = F.size(F.array_distinct("before"))
+    return rows.withColumn(SEQUENCE, F.col(SEQUENCE) + version).drop("before", CONTENT, TAKEN)
+
+
+STAGES = (admit, flow, match, policy, shape)

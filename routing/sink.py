@@ -7,13 +7,14 @@ retry skips the commits that carry its tag already, and writes the same rows int
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
 from itertools import accumulate
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from routing.admit import PARTITION, PLACE, remember
-from routing.pipeline import STAGES
+from routing.pipeline import STAGES, number
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS, RAW
 from routing.tables import Tables
@@ -38,7 +39,7 @@ from schemas.delivery import (
 
 def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, int]:
     """Run the stages over the rows that arrived and write what comes of them; returns counts for the ledger."""
-    admit, *rest = STAGES
+    admit, flow, match, policy, shape = STAGES
     kept = admit(arrived, snapshot).persist()
     try:
         judged = remember(kept, snapshot)
@@ -50,13 +51,16 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
         events = judged.where(F.col(REASON).isNull()).withColumn(RANK, _rank(counts))
         if admitted and snapshot.config.journal != "off":
             _once(tables, "events", _journal(events, snapshot), snapshot)
-        if refused:
-            _once(tables, "dead_letters", _dead_letters(judged, refused["duplicate"], snapshot), snapshot)
+        versions = flow(events, snapshot) if admitted else None
+        dead = [_dead_letters(judged, refused["duplicate"], snapshot)] if refused else []
+        if versions and versions.letters is not None:
+            dead.append(_letters(versions.letters, snapshot))
+        if dead:
+            _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot)
         notified = 0
-        if admitted and len(snapshot.active):
-            for stage in rest:
-                events = stage(events, snapshot)
-            notified = _once(tables, "notifications", _laid_out(events, snapshot), snapshot)
+        if versions and len(snapshot.active):
+            rows = shape(policy(match(versions, snapshot), snapshot), snapshot)
+            notified = _once(tables, "notifications", _laid_out(rows, snapshot), snapshot)
         return {
             "events": sum(counts.values()),
             "admitted": admitted,
@@ -137,7 +141,24 @@ def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> Dat
     )
 
 
+def _letters(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """What was stopped on its way, as dead letters: the event as it was published."""
+    opening = snapshot.opening
+    return rows.select(
+        REASON,
+        DETAIL,
+        F.to_json(COLUMNS).alias(RAW),
+        F.lit(1).cast("bigint").alias(COPIES),
+        EVENT_ID,
+        PUBLISHER,
+        PUBLISHED_AT,
+        F.lit(opening.source).alias(SOURCE),
+        F.lit(opening.ordinal).cast("bigint").alias(BATCH),
+        F.lit(opening.clock).alias(REFUSED_AT),
+    )
+
+
 def _laid_out(notifications: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Each consumer, or each bucket, from one task: one file a partition, sorted so that a reader skips most of it."""
     by = CONSUMER if snapshot.config.notifications.layout == "consumer" else BUCKET
-    return notifications.repartition(by).sortWithinPartitions(by, CONSUMER, SEQUENCE)
+    return number(notifications.repartition(by), by=by).sortWithinPartitions(by, CONSUMER, SEQUENCE)

@@ -7,8 +7,10 @@ schema of attributes, and put where every worker finds it; a change since is com
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,17 +21,20 @@ from pyspark.sql.types import StructType
 
 from routing.config import Config, Source
 from routing.errors import nearest
-from routing.matching.compile import assemble
+from routing.matching.compile import assemble, compile_program
 from routing.model import Opening, Problem
+from routing.scopes.control import Scopes
+from routing.scopes.trails import Way
 from routing.subscriptions import Active, Edition, nobody
 from routing.tables import Tables
-from udfs.shelf import Shelf
-from udfs.spark import Change, Standing, matcher, save_consumers
+from udfs.chart import packed
+from udfs.shelf import Item, Shelf
+from udfs.spark import Change, Charted, Standing, crosser, matcher, save_consumers, save_parties, seeing
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One batch's view of the control tables."""
+    """One batch's view of the control tables. Without scopes everybody is in `world`."""
 
     opening: Opening
     source: Source
@@ -38,26 +43,37 @@ class Snapshot:
     active: Active
     programs: Programs
     journal: DataFrame | None = None
+    scopes: Scopes | None = None
 
     def matcher(self, schema: pa.Schema) -> Callable[[Column], Column]:
-        """The active subscriptions as a function from a struct of these attributes to the consumers that match."""
-        return self.programs.matcher(self.active, schema)
+        """The active subscriptions, as a function from a struct of these attributes to the consumers that match."""
+        return matcher(*self.programs.standing(self.active, schema))
+
+    def seeing(self, schema: pa.Schema, ways: Iterable[Way] | None = None) -> Callable[[Column, Column], Column]:
+        """The same, of a struct and a trail, to those who match and see it: where events begin, or one of the ways."""
+        assert self.scopes is not None
+        charted = self.programs.charted(self.active, self.scopes, ways)
+        return seeing(*self.programs.standing(self.active, schema), charted)
+
+    def crosser(self, schema: pa.Schema, ways: Iterable[Way] | None = None) -> Callable[[Column, Column], Column]:
+        """The crossings, as a function from a struct of these attributes and a trail to the numbers of those passed."""
+        assert self.scopes is not None
+        return crosser(*self.programs.crossings(self.scopes, schema, ways))
 
 
 class Programs:
-    """The programs compiled last, a few of them: one per edition and source schema."""
+    """What was compiled last, on a shelf: programs, one per edition and source schema, and charts of scopes.
 
-    def __init__(self, tables: Tables, kept: int = 8) -> None:
-        self._known: dict[object, Standing] = {}
+    What has not been used for longest makes room; a batch uses fewer than are kept.
+    """
+
+    def __init__(self, tables: Tables, kept: int = 16) -> None:
+        self._known: OrderedDict[Hashable, tuple[Item, ...]] = OrderedDict()
         self._kept = kept
         local = str(tables.spark.conf.get("spark.master", "local")).startswith("local")
         self._scratch = tempfile.TemporaryDirectory(prefix="sluice-programs-") if local else None
         place = self._scratch.name if self._scratch else f"{tables.location('')}_programs"
         self._shelf = Shelf(place, copy=not local)
-
-    def matcher(self, active: Active, schema: pa.Schema) -> Callable[[Column], Column]:
-        """The matcher of these subscriptions on this schema; what is new is compiled."""
-        return matcher(*self.standing(active, schema))
 
     def standing(self, active: Active, schema: pa.Schema) -> tuple[Standing, Change | None]:
         """What lies on the shelf for these subscriptions: the edition, and what has changed since."""
@@ -68,18 +84,58 @@ class Programs:
         before = np.array([edition.place(key) for key in since.pairs()], np.int64)
         return first, Change(self._standing(since, schema, beside=edition), before, active.dead)
 
+    def charted(self, active: Active, scopes: Scopes, ways: Iterable[Way] | None) -> Charted:
+        """The chart of the scopes, and the parties of these consumers."""
+        (chart,) = self._get(("chart", scopes.key), lambda: (self._shelf.put(scopes.chart().save),))
+        first, edition = self._parties(active.edition, scopes), active.edition
+        changed = active.since is not None or len(active.dead)
+        second = self._parties(active.since or nobody(), scopes, beside=edition) if changed else None
+        return Charted(chart, first, second, _packed(ways))
+
+    def crossings(self, scopes: Scopes, schema: pa.Schema, ways: Iterable[Way] | None) -> tuple[Item, Charted]:
+        """The program of all crossings' filters, and the chart of who may reach which."""
+
+        def made() -> tuple[Item, ...]:
+            filters = [(str(number), crossing.admits) for number, crossing in enumerate(scopes.crossings)]
+            return (self._shelf.put(compile_program(filters, schema).save),)
+
+        (program,) = self._get(("crossings", scopes.key, schema.to_string()), made)
+        (chart,) = self._get(("reach", scopes.key), lambda: (self._shelf.put(scopes.crossing_chart().save),))
+        return program, Charted(chart, None, None, _packed(ways))
+
     def _standing(self, edition: Edition, schema: pa.Schema, beside: Edition | None = None) -> Standing:
         """The edition's program and consumers on the shelf; consumers that the other knows keep their numbers."""
-        key = (edition.number, schema.to_string(), beside.number if beside else None)
-        if key not in self._known:
-            while len(self._known) >= self._kept:
-                self._known.pop(next(iter(self._known)))
+
+        def made() -> tuple[Item, ...]:
             numbers, names = (edition.numbers, edition.names) if beside is None else numbered_on(edition, beside)
-            self._known[key] = Standing(
-                self._shelf.put(assemble(edition.ids, edition.clauses, schema).save),
-                self._shelf.put(save_consumers(numbers, names)),
-            )
+            program = assemble(edition.ids, edition.clauses, schema)
+            return self._shelf.put(program.save), self._shelf.put(save_consumers(numbers, names))
+
+        beside_number = beside.number if beside else None
+        return Standing(*self._get((edition.number, schema.to_string(), beside_number), made))
+
+    def _parties(self, edition: Edition, scopes: Scopes, beside: Edition | None = None) -> Item:
+        """The parties of an edition's consumers, of those that the other does not know."""
+
+        def made() -> tuple[Item, ...]:
+            names = edition.names if beside is None else numbered_on(edition, beside)[1]
+            return (self._shelf.put(save_parties(scopes.consumers.of_names(names))),)
+
+        (item,) = self._get(("parties", edition.number, scopes.key, beside.number if beside else None), made)
+        return item
+
+    def _get(self, key: Hashable, make: Callable[[], tuple[Item, ...]]) -> tuple[Item, ...]:
+        if key not in self._known:
+            self._known[key] = make()
+            while len(self._known) > self._kept:
+                self._known.popitem(last=False)
+            self._shelf.keep(item for items in self._known.values() for item in items)
+        self._known.move_to_end(key)
         return self._known[key]
+
+
+def _packed(ways: Iterable[Way] | None) -> list[list[Any]] | None:
+    return None if ways is None else [packed(way.trail) for way in ways]
 
 
 def numbered_on(edition: Edition, other: Edition) -> tuple[NDArray[np.int32], pa.StringArray]:

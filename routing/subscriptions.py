@@ -76,6 +76,11 @@ class Edition:
                 high = middle
         return low
 
+    def has_consumer(self, name: str) -> bool:
+        """Whether the consumer has a subscription here."""
+        at = self.place((name, ""))
+        return at < len(self) and self.consumers[at].as_py() == name
+
     def pairs(self) -> Iterator[Key]:
         """Consumer and id of each."""
         return zip(self.consumers.to_pylist(), self.ids.to_pylist(), strict=True)
@@ -126,6 +131,10 @@ class Active:
     def names(self) -> set[str]:
         """The attributes that some filter names."""
         return set(self.edition.clauses.names) | set(self.since.clauses.names if self.since else ())
+
+    def has_consumer(self, name: str) -> bool:
+        """Whether somebody of this name subscribes, or did until lately."""
+        return any(edition.has_consumer(name) for edition in (self.edition, self.since) if edition)
 
     def naming(self, name: str) -> Iterator[tuple[str, str, str]]:
         """Consumer, id and text of the subscriptions whose filter names the attribute."""

@@ -64,7 +64,7 @@ class Index(NamedTuple):
 
     The entries and the tests are eight numbers each, end to end. An entry: subscription, three lanes in ten bits each,
     low end and width of three intervals. A test: what, lane, a, b, the next test if it holds, the next if not, and two
-    that stand for nothing. `more` is the first test of each entry, or -1; `sets` its token set, if there are any.
+    that stand for nothing. `more` is the first test of each entry, or -1.
     """
 
     tables: NDArray[np.int32]
@@ -75,7 +75,6 @@ class Index(NamedTuple):
     keys: NDArray[np.int32]
     entries: NDArray[np.int32]
     more: NDArray[np.int32]
-    sets: NDArray[np.int32]
     tests: NDArray[np.int32]
     bounds: NDArray[np.int32]
 
@@ -85,7 +84,8 @@ class Batch(NamedTuple):
 
     `codes` has a row per event and a column per lane, `flat` is the same, row after row; `strings` has a column per
     text slot, numbers into `held_starts`, and `marks` what is known of their tokens at once.
-    `visible` is empty, or has a row per event: bit s is set if subscriptions of token set s may see it.
+    `rows` is empty, or says for each event which row of `visible` is its own: bit s of that is set if subscriptions of
+    token set s may see it; `sets` is the set of each subscription.
     """
 
     codes: NDArray[np.int32]
@@ -94,4 +94,6 @@ class Batch(NamedTuple):
     marks: NDArray[np.uint64]
     held_starts: NDArray[np.int64]
     held: NDArray[np.int32]
+    rows: NDArray[np.int32]
     visible: NDArray[np.uint64]
+    sets: NDArray[np.int32]

@@ -14,11 +14,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from udfs.columns import frozen
 from udfs.encode import Encoder
 from udfs.gather import by_cluster, by_event, meet_all, order, pair, spread
 from udfs.index import INLINE, Batch
 from udfs.sweep import table
-from udfs.tokens import visible
+from udfs.tokens import Visible, visible
 
 if TYPE_CHECKING:
     from udfs.program import Program
@@ -42,8 +43,6 @@ MOST_PAIRS = 1 << 24
 MOST_BYTES = 1 << 26
 MOST_ITEMS = (1 << 31) - 1  # what the offsets of an Arrow list can count
 
-_NOBODY = np.zeros((0, 1), np.uint64)
-
 
 class Worker:
     """A program at work in one process: its encoder, and scratch space that is used again."""
@@ -61,7 +60,7 @@ class Worker:
         self._lock = Lock()
 
     def match(
-        self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None, most: int | None = None
+        self, columns: list[pa.Array], rows: int, seen: pa.ListArray | Visible, most: int | None = None
     ) -> pa.ListArray:
         """For each row the positions of the subscriptions that match it (see `Program.match`, the front door)."""
         with self._lock:
@@ -72,7 +71,7 @@ class Worker:
             for start in range(0, rows, step):
                 length = min(step, rows - start)
                 slices = [column.slice(start, length) for column in columns]
-                batch = self._batch(slices, length, None if tokens is None else tokens.slice(start, length))
+                batch = self._batch(slices, length, seen.slice(start, length))
                 self._run(batch, lengths[start : start + length])
             return self._lists(lengths)
 
@@ -81,15 +80,13 @@ class Worker:
         most = max(1, min(ROWS, 8 * MOST_BYTES // max(1, int(self._program.token_sets.number[0]))))
         return max(1, -(-rows // -(-rows // most or 1)))
 
-    def _batch(self, columns: list[pa.Array], rows: int, tokens: pa.ListArray | None) -> Batch:
+    def _batch(self, columns: list[pa.Array], rows: int, seen: pa.ListArray | Visible) -> Batch:
         codes, strings, marks = self._encoder.encode(columns, rows)
         known, program = self._encoder.strings, self._program
-        seen = (
-            _NOBODY
-            if tokens is None
-            else visible(tokens, program.token_texts, program.token_numbers, program.token_sets)
-        )
-        return Batch(codes, codes.reshape(-1), strings, marks, known.held_starts, known.held, seen)
+        if not isinstance(seen, Visible):
+            seen = visible(seen, program.token_texts, program.token_numbers, program.token_sets)
+        who = (frozen(seen.rows), frozen(seen.bits), frozen(seen.sets))
+        return Batch(codes, codes.reshape(-1), strings, marks, known.held_starts, known.held, *who)
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
         if not self._worth_sorting(batch) or not self._by_cluster(batch, lengths):

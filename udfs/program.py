@@ -24,9 +24,9 @@ from udfs.encode import Encoding
 from udfs.index import Index
 from udfs.kernel import Worker
 from udfs.strings import Words
-from udfs.tokens import TokenSets
+from udfs.tokens import ANYONE, TokenSets, Visible
 
-_FORMAT = "sluice-program-2"
+_FORMAT = "sluice-program-3"
 _PARTS: dict[str, Any] = {
     "encoding": Encoding,
     "words": Words,
@@ -101,19 +101,28 @@ class Program:
         return Ids(self.ids)
 
     def match(
-        self, batch: pa.RecordBatch, tokens: pa.ListArray | None = None, *, most: int | None = None
+        self,
+        batch: pa.RecordBatch,
+        tokens: pa.ListArray | None = None,
+        *,
+        visible: Visible | None = None,
+        most: int | None = None,
     ) -> pa.ListArray:
         """For each row the ascending positions in `subscription_ids` of the subscriptions that match it.
 
         The batch has at least `columns`, found by name. With `tokens`, one list per row, a subscription matches only
-        if it holds one of them; a program without tokens ignores them, one with tokens insists on them. OverflowError
-        if there are more matches than `most`, or than a list array holds; it comes before they are all in memory.
+        if it holds one of them; a program without tokens ignores them, one with tokens insists on them. `visible` says
+        instead who may see what, of subscriptions in sets of the caller's own. OverflowError if there are more matches
+        than `most`, or than a list array holds; it comes before they are all in memory.
         """
+        if visible is not None:
+            return self._worker.match(self._columns_of(batch), batch.num_rows, visible, most)
         if self.has_tokens and tokens is None:
             raise ValueError("this program was compiled with tokens: give the events' tokens too")
         if self.has_tokens and tokens is not None and len(tokens) != batch.num_rows:
             raise ValueError(f"{len(tokens)} token lists for {batch.num_rows} events")
-        return self._worker.match(self._columns_of(batch), batch.num_rows, tokens if self.has_tokens else None, most)
+        seen = tokens if self.has_tokens and tokens is not None else ANYONE
+        return self._worker.match(self._columns_of(batch), batch.num_rows, seen, most)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program as one Arrow file. It appears whole or not at all, also over one that is in use."""

@@ -13,15 +13,17 @@ comes out is the same as from one program of all. It comes in pieces of some `PI
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from udfs.chart import Chart
 from udfs.jit import compiled
 from udfs.program import Program
+from udfs.tokens import Visible
 
 ROWS = 16_384
 PIECE = 1 << 22
@@ -31,11 +33,12 @@ given up and taken in parts."""
 
 @dataclass(frozen=True, eq=False)
 class Roster:
-    """A program and the consumer of each of its positions: numbers into names."""
+    """A program and the consumer of each of its positions: numbers into names. With scopes, each name's party too."""
 
     program: Program
     numbers: NDArray[np.int32]
     names: pa.StringArray
+    parties: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,12 +50,35 @@ class Patch:
     dead: NDArray[np.int64]
 
 
-def matches(batch: pa.RecordBatch, first: Roster, patch: Patch | None = None) -> Iterator[pa.ListArray]:
-    """For each event an entry per consumer: its name, and the ids of its subscriptions that matched; piece by piece."""
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """Who may see each event of a batch: a chart, and the events' trails in it."""
+
+    chart: Chart
+    trails: NDArray[np.int64]
+
+    def slice(self, start: int, length: int) -> Sight:
+        """Of so many events from the start on."""
+        return Sight(self.chart, self.trails[start : start + length])
+
+    def of(self, parties: NDArray[np.int32]) -> Visible:
+        """For positions of these parties."""
+        trails, rows = np.unique(self.trails, return_inverse=True)
+        return Visible(rows.astype(np.int32), self.chart.visible(trails), parties)
+
+
+def matches(
+    batch: pa.RecordBatch, first: Roster, patch: Patch | None = None, sight: Sight | None = None
+) -> Iterator[pa.ListArray]:
+    """For each event an entry per consumer: its name, and the ids of its subscriptions that matched; piece by piece.
+
+    With a sight only those match who may see the event, and an entry has the path too.
+    """
     start, step = 0, ROWS
     while start < batch.num_rows:
+        seen = sight.slice(start, step) if sight else None
         try:
-            piece, found = _piece(batch.slice(start, step), first, patch, None if step == 1 else 4 * PIECE)
+            piece, found = _piece(batch.slice(start, step), first, patch, seen, None if step == 1 else 4 * PIECE)
         except (OverflowError, pa.ArrowInvalid):  # too many matches, or longer ids than one array holds
             if step == 1:
                 raise
@@ -63,16 +89,27 @@ def matches(batch: pa.RecordBatch, first: Roster, patch: Patch | None = None) ->
         step = max(1, min(ROWS, step * PIECE // max(found, 1)))
 
 
-def _piece(batch: pa.RecordBatch, first: Roster, patch: Patch | None, most: int | None) -> tuple[pa.ListArray, int]:
-    found = first.program.match(batch, most=most)
+def _piece(
+    batch: pa.RecordBatch, first: Roster, patch: Patch | None, sight: Sight | None, most: int | None
+) -> tuple[pa.ListArray, int]:
+    parties = np.concatenate([first.parties, patch.second.parties]) if patch else first.parties
+    found = _matched(batch, first, parties, sight, most)
     if patch is None:
         positions, offsets = found.flatten().to_numpy(), _offsets(found)
     else:
-        positions, offsets = merged(found, patch.second.program.match(batch, most=most), patch, len(first.numbers))
+        second = _matched(batch, patch.second, parties, sight, most)
+        positions, offsets = merged(found, second, patch, len(first.numbers))
     new = np.flatnonzero(positions >= len(first.numbers))
     old = np.flatnonzero(positions < len(first.numbers)) if len(new) else None
     both = _Both(first, patch.second if patch and len(new) else None, old, new)
-    return _entries(positions, offsets, both), len(positions)
+    return _entries(positions, offsets, both, parties, sight), len(positions)
+
+
+def _matched(
+    batch: pa.RecordBatch, roster: Roster, parties: NDArray[np.int32], sight: Sight | None, most: int | None
+) -> pa.ListArray:
+    visible = sight.of(parties[roster.numbers]) if sight else None
+    return roster.program.match(batch, visible=visible, most=most)
 
 
 def merged(
@@ -147,11 +184,17 @@ def _interleaved(one: pa.StringArray, other: pa.StringArray, places: NDArray[Any
     return taken.take(pa.array(order))
 
 
-def _entries(positions: NDArray[Any], offsets: NDArray[np.int64], both: _Both) -> pa.ListArray:
+def _entries(
+    positions: NDArray[Any], offsets: NDArray[np.int64], both: _Both, parties: NDArray[np.int32], sight: Sight | None
+) -> pa.ListArray:
     numbers = both.numbers(positions)
     starts, lists = _groups(numbers, offsets)
     groups = pa.ListArray.from_arrays(pa.array(np.append(starts, len(positions)), pa.int32()), both.ids(positions))
-    entries = pa.StructArray.from_arrays([both.names(numbers[starts]), groups], ["consumer", "subscription_ids"])
+    columns = {"consumer": both.names(numbers[starts]), "subscription_ids": groups}
+    if sight is not None:
+        trails = np.repeat(sight.trails, np.diff(lists))
+        columns["path"] = sight.chart.paths(trails, parties[numbers[starts]].astype(np.int64))
+    entries = pa.StructArray.from_arrays(list(columns.values()), list(columns))
     return pa.ListArray.from_arrays(pa.array(lists, pa.int32()), entries)
 
 

@@ -43,7 +43,7 @@ def scan(
     keys, entries = index.keys, index.entries
     codes, width = batch.flat, batch.codes.shape[1]
     shape, run_lane = index.runs[run & _ANY, 0] & (PLAIN - 1), index.runs[run & _ANY, 1]
-    plain = index.runs[run & _ANY, 0] >= PLAIN and len(batch.visible) == 0
+    plain = index.runs[run & _ANY, 0] >= PLAIN and len(batch.rows) == 0
     first, stop = np.int64(index.runs[run & _ANY, 2]), np.int64(index.runs[run & _ANY, 3])
     while at < end:
         if total + stop - first >= len(found):
@@ -97,9 +97,9 @@ def scan(
                 continue
             if index.more[which] >= 0 and not passes(index, batch, codes, row, event, index.more[which]):
                 continue
-            if len(batch.visible):
-                held = index.sets[which]
-                if not (batch.visible[event, held >> 6] >> np.uint64(held & 63)) & np.uint64(1):
+            if len(batch.rows):
+                held = batch.sets[entries[entry]]
+                if not (batch.visible[batch.rows[event], held >> 6] >> np.uint64(held & 63)) & np.uint64(1):
                     continue
             found[total & _ANY] = entries[entry]
             owners[total & _ANY] = event

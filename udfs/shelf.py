@@ -12,7 +12,7 @@ import hashlib
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import pyarrow.fs as fs
 
 Loaded = TypeVar("Loaded")
-KEPT = 4
+KEPT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,10 @@ class Shelf:
 
     def __init__(self, place: str, *, copy: bool) -> None:
         self.place, self._copy = place, copy
-        self._put: OrderedDict[str, None] = OrderedDict()
+        self._put: set[str] = set()
 
     def put(self, save: Callable[[Path], None]) -> Item:
-        """Keep what `save` writes; the oldest files of this shelf make room."""
+        """Keep what `save` writes, until `keep` leaves it out."""
         with tempfile.TemporaryDirectory(prefix="sluice-") as scratch:
             file = Path(scratch) / "file"
             save(file)
@@ -52,12 +52,16 @@ class Shelf:
                 part = f"{root}/{name}.{os.getpid()}.part"
                 fs.copy_files(str(file), part, source_filesystem=fs.LocalFileSystem(), destination_filesystem=store)
                 store.move(part, f"{root}/{name}")
-        self._put.pop(name, None)
-        self._put[name] = None
-        while len(self._put) > 2 * KEPT:
-            oldest, _ = self._put.popitem(last=False)
-            store.delete_file(f"{root}/{oldest}")
+        self._put.add(name)
         return Item(self.place, name, self._copy)
+
+    def keep(self, items: Iterable[Item]) -> None:
+        """Take everything but these items from the shelf; who has a file mapped keeps it until it lets go."""
+        store, root = _store(self.place)
+        kept = {item.name for item in items}
+        for name in self._put - kept:
+            store.delete_file(f"{root}/{name}")
+        self._put &= kept
 
 
 _open: OrderedDict[str, Any] = OrderedDict()
@@ -68,7 +72,7 @@ def get(item: Item, load: Callable[[Path], Loaded]) -> Loaded:
     key = f"{load.__module__}.{load.__qualname__}/{item.name}"
     if key not in _open:
         _open[key] = load(_local(item))
-        while len(_open) > 2 * KEPT:
+        while len(_open) > KEPT:
             _open.popitem(last=False)
     _open.move_to_end(key)
     loaded: Loaded = _open[key]
@@ -109,7 +113,7 @@ def _scratch() -> Path:
 def _make_room(own: Path) -> None:
     """Forget the files used longest ago; who has one mapped keeps it until it lets go."""
     files = sorted((file for file in own.iterdir() if len(file.name) == 32), key=lambda file: file.stat().st_mtime)
-    for file in files[: -2 * KEPT]:
+    for file in files[:-KEPT]:
         file.unlink()
 
 

@@ -7,30 +7,29 @@ the programs; a worker maps each once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
-from pyspark.sql.types import ArrayType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
 
+from udfs.chart import Chart
 from udfs.program import Program
-from udfs.roster import Patch, Roster, matches
+from udfs.roster import Patch, Roster, Sight, matches
 from udfs.shelf import Item, get
 
-MATCHED = ArrayType(
-    StructType(
-        [
-            StructField("consumer", StringType(), False),
-            StructField("subscription_ids", ArrayType(StringType(), False), False),
-        ]
-    ),
-    False,
-)
+_ENTRY = [
+    StructField("consumer", StringType(), False),
+    StructField("subscription_ids", ArrayType(StringType(), False), False),
+]
+MATCHED = ArrayType(StructType(_ENTRY), False)
+WITH_PATH = ArrayType(StructType([*_ENTRY, StructField("path", ArrayType(StringType(), False), False)]), False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,23 +49,90 @@ class Change:
     dead: NDArray[np.int64]
 
 
+@dataclass(frozen=True, eq=False)
+class Charted:
+    """The scopes on the shelf: their chart, and the parties of the consumers of the first roster and of the change.
+
+    `trails`, packed, stand instead of those in the chart.
+    """
+
+    chart: Item
+    first: Item | None = None
+    second: Item | None = None
+    trails: Sequence[list[Any]] | None = None
+
+    def load(self) -> Chart:
+        """The chart, mapped into this process."""
+        chart = get(self.chart, Chart.load)
+        return chart if self.trails is None else chart.with_trails(self.trails)
+
+
 def matcher(standing: Standing, change: Change | None = None) -> Callable[[Column], Column]:
     """A function from a struct column of attributes to MATCHED."""
 
     def match(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        first = roster(standing)
-        patch = Patch(roster(change.second), change.before, change.dead) if change else None
+        first, patch = roster(standing), _patch(change)
         for attributes in batches:
             yield from matches(pa.RecordBatch.from_struct_array(attributes), first, patch)
 
+    return _udf(match, pa.Array, MATCHED)
+
+
+def seeing(standing: Standing, change: Change | None, charted: Charted) -> Callable[[Column, Column], Column]:
+    """A function from a struct column of attributes, and one of trails, to MATCHED of those who see it, with paths."""
+
+    def match(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        first, patch, chart = roster(standing, charted.first), _patch(change, charted.second), charted.load()
+        for attributes, trails in batches:
+            sight = Sight(chart, trails.to_numpy(zero_copy_only=False).astype(np.int64))
+            yield from matches(pa.RecordBatch.from_struct_array(attributes), first, patch, sight)
+
+    return _udf(match, tuple[pa.Array, pa.Array], WITH_PATH)
+
+
+def _patch(change: Change | None, parties: Item | None = None) -> Patch | None:
+    return Patch(roster(change.second, parties), change.before, change.dead) if change else None
+
+
+def crosser(program: Item, charted: Charted) -> Callable[[Column, Column], Column]:
+    """A function from a struct column of attributes, and one of trails, to the crossings that let the event pass."""
+
+    def cross(batches: Iterator[tuple[pa.Array, pa.Array]]) -> Iterator[pa.Array]:
+        mine, chart = get(program, Program.load), charted.load()
+        everyone = np.arange(len(mine.ids), dtype=np.int32)
+        for attributes, trails in batches:
+            visible = Sight(chart, trails.to_numpy(zero_copy_only=False).astype(np.int64)).of(everyone)
+            yield mine.match(pa.RecordBatch.from_struct_array(attributes), visible=visible)
+
+    return _udf(cross, tuple[pa.Array, pa.Array], ArrayType(IntegerType(), False))
+
+
+def _udf(function: Callable[..., Iterator[pa.Array]], taken: Any, type: ArrayType) -> Callable[..., Column]:
     # Spark reads the kind of UDF off the types themselves.
-    match.__annotations__ = {"batches": Iterator[pa.Array], "return": Iterator[pa.Array]}
-    return arrow_udf(match, MATCHED)  # type: ignore[no-any-return]
+    function.__annotations__ = {"batches": Iterator[taken], "return": Iterator[pa.Array]}
+    return arrow_udf(function, type)  # type: ignore[no-any-return]
 
 
-def roster(standing: Standing) -> Roster:
+def roster(standing: Standing, parties: Item | None = None) -> Roster:
     """The roster, mapped into this process."""
-    return Roster(get(standing.program, Program.load), *get(standing.consumers, load_consumers))
+    known = (get(parties, load_parties),) if parties else ()
+    return Roster(get(standing.program, Program.load), *get(standing.consumers, load_consumers), *known)
+
+
+def save_parties(parties: NDArray[np.int32]) -> Callable[[Path], None]:
+    """A writer of parties, for the shelf."""
+
+    def save(path: Path) -> None:
+        with path.open("wb") as file:
+            np.save(file, parties, allow_pickle=False)
+
+    return save
+
+
+def load_parties(path: Path) -> NDArray[np.int32]:
+    """What `save_parties` wrote."""
+    found: NDArray[np.int32] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return found
 
 
 def save_consumers(numbers: NDArray[np.int32], names: pa.StringArray) -> Callable[[Path], None]:

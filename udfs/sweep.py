@@ -195,7 +195,7 @@ def _emit(
                 owners[total & _ANY] = members[(begin + (word << 3) + (np.int64(trailing_zeros(marks)) >> 3)) & _ANY]
                 marks &= marks - np.uint64(1)
                 total += 1
-    if total > before and (index.more[which & _ANY] >= 0 or len(batch.visible)):
+    if total > before and (index.more[which & _ANY] >= 0 or len(batch.rows)):
         total = _pass(index, batch, which, owners, before, total)
     subscription = index.entries[(which & _ANY) << 3]
     for at in range(before, total):
@@ -207,13 +207,14 @@ def _emit(
 def _pass(index: Index, batch: Batch, which: Any, owners: Any, first: Any, last: Any) -> Any:
     """Keep those of the events that pass the entry's tests and may see it; returns where they end."""
     more, width = index.more[which & _ANY], batch.codes.shape[1]
-    held = index.sets[which & _ANY] if len(batch.visible) else np.int32(0)
+    held = batch.sets[index.entries[(which & _ANY) << 3]] if len(batch.rows) else np.int32(0)
     total = first
     for at in range(first, last):
         event = np.int64(owners[at & _ANY])
         if more >= 0 and not passes(index, batch, batch.flat, event * width, event, more):
             continue
-        if len(batch.visible) and not (batch.visible[event, held >> 6] >> np.uint64(held & 63)) & np.uint64(1):
+        row = batch.rows[event] if len(batch.rows) else np.int32(0)
+        if len(batch.rows) and not (batch.visible[row, held >> 6] >> np.uint64(held & 63)) & np.uint64(1):
             continue
         owners[total & _ANY] = event
         total += 1

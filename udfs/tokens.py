@@ -17,29 +17,52 @@ from udfs.jit import compiled
 
 
 class TokenSets(NamedTuple):
-    """The distinct sets: token t is in the sets `sets[starts[t]:starts[t + 1]]`. `number` is how many there are."""
+    """The distinct sets: token t is in the sets `sets[starts[t]:starts[t + 1]]`. `number` is how many there are.
+
+    `of` is the set of each subscription, if they have any.
+    """
 
     starts: NDArray[np.int64]
     sets: NDArray[np.int32]
     number: NDArray[np.int64]
+    of: NDArray[np.int32]
 
 
-def visible(events: pa.ListArray, texts: pa.Array, numbers: pa.Array, sets: TokenSets) -> NDArray[np.uint64]:
+class Visible(NamedTuple):
+    """Who may see the events of a batch: event e has the row `bits[rows[e]]`, in which bit s stands for set s.
+
+    `sets` is the set of each subscription.
+    """
+
+    rows: NDArray[np.int32]
+    bits: NDArray[np.uint64]
+    sets: NDArray[np.int32]
+
+    def slice(self, start: int, length: int) -> Visible:
+        """Of so many events from the start on."""
+        return Visible(self.rows[start : start + length], self.bits, self.sets)
+
+
+ANYONE = Visible(np.empty(0, np.int32), np.zeros((0, 1), np.uint64), np.empty(0, np.int32))
+"""Everybody may see everything."""
+
+
+def visible(events: pa.ListArray, texts: pa.Array, numbers: pa.Array, sets: TokenSets) -> Visible:
     """A row of bits per event: bit s is set where the event has a token of set s.
 
     `texts` and `numbers` are the tokens that some subscription holds; a token's number is its place in them, the
     integers after the texts.
 
-    >>> sets = TokenSets(np.array([0, 1, 3, 4]), np.array([0, 0, 1, 2], np.int32), np.array([3]))
+    >>> sets = TokenSets(np.array([0, 1, 3, 4]), np.array([0, 0, 1, 2], np.int32), np.array([3]), np.arange(3))
     >>> events = pa.array([["a"], ["b", "z"], None, ["a", "b"]])
-    >>> visible(events, pa.array(["a", "b"]), pa.array([7], pa.int64()), sets).ravel()
+    >>> visible(events, pa.array(["a", "b"]), pa.array([7], pa.int64()), sets).bits.ravel()
     array([1, 3, 0, 3], dtype=uint64)
     """
     lengths = pc.list_value_length(events).fill_null(0).to_numpy(zero_copy_only=False)
     rows = np.repeat(np.arange(len(events)), lengths)
     bits = np.zeros((len(events), max(1, (int(sets.number[0]) + 63) // 64)), np.uint64)
     _mark(bits, rows, _token_numbers(events.flatten(), texts, numbers), sets)
-    return bits
+    return Visible(np.arange(len(events), dtype=np.int32), bits, sets.of)
 
 
 @compiled

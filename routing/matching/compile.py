@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from routing.errors import FilterError
 from routing.filters import Limits, parse
@@ -75,7 +74,6 @@ def assemble(
     """The program of clauses that are there already, one for each schema."""
     lanes, predicates = resolve(clauses, schema)
     made = encodings(clauses, lanes, predicates.tokens, schema)
-    token_set_of, token_arrays = _token_sets(tokens)
     return Program(
         ids=ids,
         columns=lanes.columns,
@@ -83,14 +81,14 @@ def assemble(
         encoding=made.encoding,
         words=made.words,
         patterns=made.patterns,
-        index=index(clauses, lanes, predicates, made, token_set_of),
+        index=index(clauses, lanes, predicates, made),
         has_tokens=tokens is not None,
-        **token_arrays,
+        **_token_sets(tokens),
     )
 
 
-def _token_sets(tokens: Sequence[Collection[str | int]] | None) -> tuple[NDArray[np.int32], dict[str, Any]]:
-    """The number of each subscription's token set; the tokens, and for each the sets that hold it."""
+def _token_sets(tokens: Sequence[Collection[str | int]] | None) -> dict[str, Any]:
+    """The tokens, for each the sets that hold it, and the set of each subscription."""
     held = [frozenset(some) for some in tokens or ()]
     sets: dict[frozenset[str | int], int] = {}
     set_of = [sets.setdefault(some, len(sets)) for some in held]
@@ -101,12 +99,13 @@ def _token_sets(tokens: Sequence[Collection[str | int]] | None) -> tuple[NDArray
     for some, number in sets.items():
         for token in some:
             holders[token].append(number)
-    return np.array(set_of, np.int32), {
+    return {
         "token_texts": pa.array(texts, pa.string()),
         "token_numbers": pa.array(numbers, pa.int64()),
         "token_sets": TokenSets(
             np.array([0, *accumulate(map(len, holders.values()))], np.int64),
             np.array([number for some in holders.values() for number in some], np.int32),
             np.array([len(sets)], np.int64),
+            np.array(set_of, np.int32),
         ),
     }

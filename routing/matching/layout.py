@@ -24,10 +24,8 @@ _HOLDS, _LACKS = int(Test.HOLDS), int(Test.LACKS)
 _INTERVAL, _LOW, _HIGH, _HOLE = int(Test.INTERVAL), int(Shape.LOW), int(Shape.HIGH), int(HOLE)
 
 
-def index(
-    clauses: Clauses, lanes: Lanes, predicates: Predicates, made: Encodings, token_set_of: NDArray[np.int32]
-) -> Index:
-    """The index of all conjunctions and trees; `token_set_of` gives each subscription's token set, if there are any."""
+def index(clauses: Clauses, lanes: Lanes, predicates: Predicates, made: Encodings) -> Index:
+    """The index of all conjunctions and trees."""
     if len(lanes.columns) >= LANES:
         raise ValueError(f"the filters name {len(lanes.columns)} attributes; fewer than {LANES} are possible")
     count = len(clauses.owners)
@@ -51,10 +49,9 @@ def index(
     order = np.lexsort((keys, group))
     entries, more = entries[order], more[order]
     runs, cluster_runs = _runs(group[order], len(clusters))
-    sets = token_set_of[entries[:, 0]] if len(token_set_of) else token_set_of
     jumped = np.concatenate([tests, jumps.shifted(len(tests))])
     doors = _doors(clusters, lanes.tops, len(predicates.tokens))
-    filled = (keys[order], entries.ravel(), more, sets, jumped.ravel(), predicates.bounds)
+    filled = (keys[order], entries.ravel(), more, jumped.ravel(), predicates.bounds)
     return Index(*doors, cluster_runs, runs, *filled)
 
 

@@ -16,12 +16,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
-from routing.scopes.graph import WORLD, Edge, Gate, Graph
-from routing.scopes.places import Places
-from routing.scopes.policy import ALL
+from routing.filters import Filter
+from routing.filters.ast import conjunction
+from routing.scopes.graph import WORLD, Edge, Gate, Graph, Scope
+from routing.scopes.policy import ALL, FORWARD, Publishing
+from udfs.places import Places
 
 NOWHERE = ""
 """Stands for everyone in no scope: one edge to `world`, not one for each. No party has this name."""
+
+_COMPONENT = Scope(NOWHERE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +38,39 @@ class Crossing:
 
     edge: Edge
     upwards: bool
-    gates: tuple[Gate, ...]
+    gates: tuple[Gate, Gate]
     holds: frozenset[str]
     carries: frozenset[str]
     boundary: bool
     enters: str | None = None
     judge: str | None = None
     refuses: str | None = None
+    policy: Publishing = FORWARD
+
+    @property
+    def admits(self) -> Filter:
+        """What judges the content as it arrives: the filters before the first mapping and the publishing policy."""
+        first, second = self.gates
+        found = [gate.filter for gate in ((first, second) if self._plain else (first,)) if gate.filter is not None]
+        return conjunction(found)
+
+    @property
+    def steps(self) -> tuple[Gate, Gate]:
+        """What is left of the gates then."""
+        first, second = self.gates
+        return Gate(None, first.mapping), Gate(None, second.mapping) if self._plain else second
+
+    @property
+    def _plain(self) -> bool:
+        return self.gates[0].mapping is None and self.policy == FORWARD
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What its gates are called."""
+        child, parent = self.edge.child, self.edge.parent
+        if self.upwards:
+            return f"output of {child}", f"{child} up to {parent}"
+        return f"{parent} down to {child}", f"input of {child}"
 
 
 @dataclass(frozen=True)
@@ -51,8 +81,16 @@ class Boundaries:
 
     @cached_property
     def places(self) -> Places:
-        """The graph with its identity edges contracted."""
-        return Places(self.graph)
+        """The open scopes, with the edges that nothing is tracked across."""
+        open = (scope for scope in self.graph.scopes if scope not in self.graph.closed)
+        return Places({scope: tuple(self.direct(scope)) for scope in open})
+
+    def direct(self, name: str) -> frozenset[str]:
+        """The open scopes that a party is in along identity edges; nothing leaves a closed scope upwards."""
+        edges = () if name in self.graph.closed else self.graph.up(name)
+        return frozenset(
+            edge.parent for edge in edges if edge.parent not in self.graph.closed and not self.graph.is_tracked(edge)
+        )
 
     @cached_property
     def crossings(self) -> tuple[Crossing, ...]:
@@ -60,34 +98,32 @@ class Boundaries:
         found = []
         for edge in self._edges:
             if edge.child not in self.graph.closed:
-                found.append(self._up(edge))
-                found.append(self._down(edge))
+                found += [one for one in (self._up(edge), self._down(edge)) if one.policy.kind != "discard"]
         return tuple(found)
 
-    def published(self, name: str) -> frozenset[str]:
-        """What an event of this publisher carries at first."""
-        return self._rising(self.places.closure(name), *self._selves(name))
+    def published(self, direct: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
+        """What an event carries at first, if its publisher is in these scopes and has tracked edges by these names."""
+        return self._rising(self.places.closure(direct), *selves)
 
-    def held(self, name: str) -> frozenset[str]:
-        """What a consumer holds."""
-        return self._falling(self.places.closure(name), self.places.roots(name), *self._selves(name))
+    def held(self, direct: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
+        """What a consumer holds that is in these scopes and has tracked edges by these names."""
+        return self._falling(self.places.closure(direct), self.places.roots(direct), *selves)
 
     def _up(self, edge: Edge) -> Crossing:
-        scope = self.graph.scopes.get(edge.child)
+        scope = self.graph.scopes.get(edge.child, _COMPONENT)
         beyond = self.places.above.get(edge.parent, frozenset())
-        gates = (*([scope.output] if scope else []), edge.up)
-        own = frozenset({f"^{edge.child}"})
-        enters = self._guarded(edge.parent, "publish")
-        return Crossing(edge, True, gates, own, self._rising(beyond), self.graph.is_boundary(edge), enters)
+        return Crossing(
+            edge, True, (scope.output, edge.up), frozenset({f"^{edge.child}"}), self._rising(beyond),
+            self.graph.is_boundary(edge), self._guarded(edge.parent, "publish"), policy=scope.publishing,
+        )  # fmt: skip
 
     def _down(self, edge: Edge) -> Crossing:
-        scope = self.graph.scopes.get(edge.child)
+        scope = self.graph.scopes.get(edge.child, _COMPONENT)
         above = self.places.above.get(edge.parent, frozenset())
-        gates = (edge.down, *([scope.input] if scope else []))
         holds = self._falling(above, above & self.places.tops)
         judge = edge.parent if self.graph.scopes[edge.parent].delivery != ALL else None
         return Crossing(
-            edge, False, gates, holds, frozenset({f"!{edge.child}"}), self.graph.is_boundary(edge),
+            edge, False, (edge.down, scope.input), holds, frozenset({f"!{edge.child}"}), self.graph.is_boundary(edge),
             self._guarded(edge.child, "publish"), judge, self._guarded(edge.parent, "subscribe"),
         )  # fmt: skip
 
@@ -102,9 +138,9 @@ class Boundaries:
         below = {f"!{name}" for name in (*closure, *own) if name in self._bounded}
         return frozenset({f"@{scope}" for scope in roots} | below)
 
-    def _selves(self, name: str) -> tuple[str, ...]:
-        """The names under which a party may have a tracked edge: its own, or that of whoever is nowhere."""
-        return (name, NOWHERE) if self.graph.is_nowhere(name) else (name,)
+    def selves(self, name: str) -> frozenset[str]:
+        """The names under which a party has a tracked edge: its own, or that of whoever is nowhere."""
+        return self._bounded & ({name, NOWHERE} if self.graph.is_nowhere(name) else {name})
 
     @cached_property
     def _edges(self) -> list[Edge]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from functools import cached_property
 
 from routing.errors import RoutingError
-from routing.filters import Filter, parse
+from routing.filters import Filter, Limits, parse
+from routing.filters.limits import DEFAULT
 from routing.mappings import Mapping as Assignments
 from routing.mappings import parse_mapping
 from routing.model import Problem
@@ -114,20 +116,25 @@ def accept(
     grants: Grants = OPEN,
     *,
     isolated: bool = False,
+    limits: Limits = DEFAULT,
+    zone: tzinfo = UTC,
 ) -> tuple[Graph, list[Problem]]:
     """The graph of these rows, one for each key, and a problem for each row that does not count.
+
+    `limits` are those of filters; timestamps without a zone are read in `zone`.
 
     >>> graph, problems = accept([{"scope": "s"}], [{"child": "a", "parent": "s"}, {"child": "a", "parent": "t"}])
     >>> [edge.parent for edge in graph.up("a")], problems[0].reason
     (['s'], "'t' is not a scope: it has no row in scopes")
     """
-    found, closed, problems = _scopes(scopes)
+    reader = _Reader(limits, zone)
+    found, closed, problems = _scopes(scopes, reader)
     if not isolated:
         found.setdefault(WORLD, Scope(WORLD))
     parents: dict[str, list[Edge]] = {}
     for row in sorted(edges, key=_age):
         try:
-            edge = _edge(row, found, grants, isolated)
+            edge = _edge(row, found, grants, isolated, reader)
             _refuse_cycle(edge, found, parents)
         except RoutingError as error:
             problems.append(_problem("scope_edges", str(row["child"]), str(row["parent"]), error))
@@ -137,7 +144,7 @@ def accept(
     return Graph(found, frozenset(closed), taken, not isolated, grants), problems
 
 
-def _scopes(rows: Iterable[Mapping[str, object]]) -> tuple[dict[str, Scope], set[str], list[Problem]]:
+def _scopes(rows: Iterable[Mapping[str, object]], reader: _Reader) -> tuple[dict[str, Scope], set[str], list[Problem]]:
     found: dict[str, Scope] = {}
     closed: set[str] = set()
     problems = []
@@ -146,9 +153,9 @@ def _scopes(rows: Iterable[Mapping[str, object]]) -> tuple[dict[str, Scope], set
         try:
             found[name] = Scope(
                 name,
-                _gate(row, "input"),
-                _gate(row, "output"),
-                parse_delivery(_text(row, "delivery") or "all"),
+                reader.gate(row, "input"),
+                reader.gate(row, "output"),
+                parse_delivery(_text(row, "delivery") or "all", reader.filter),
                 parse_publishing(_text(row, "publishing") or "forward"),
             )
         except RoutingError as error:
@@ -158,13 +165,15 @@ def _scopes(rows: Iterable[Mapping[str, object]]) -> tuple[dict[str, Scope], set
     return found, closed, problems
 
 
-def _edge(row: Mapping[str, object], scopes: Mapping[str, Scope], grants: Grants, isolated: bool) -> Edge:
+def _edge(
+    row: Mapping[str, object], scopes: Mapping[str, Scope], grants: Grants, isolated: bool, reader: _Reader
+) -> Edge:
     child, parent = str(row["child"]), str(row["parent"])
     if parent not in scopes:
         raise RoutingError(f"'{parent}' is not a scope: it has no row in scopes")
     if child == WORLD and not isolated:
         raise RoutingError("the built-in scope 'world' may be in nothing")
-    edge = Edge(child, parent, _gate(row, "up"), _gate(row, "down"))
+    edge = Edge(child, parent, reader.gate(row, "up"), reader.gate(row, "down"))
     if not grants.may_join(child, _text(row, "created_by") or "", parent):
         raise RoutingError(f"'{child}' may not join '{parent}': see the grants of that scope")
     return edge
@@ -187,9 +196,28 @@ def _above(name: str, parents: Mapping[str, list[Edge]]) -> Iterator[str]:
         waiting += fresh
 
 
-def _gate(row: Mapping[str, object], way: str) -> Gate:
-    filter, mapping = _text(row, f"{way}_filter"), _text(row, f"{way}_mapping")
-    return Gate(None if filter is None else parse(filter), None if mapping is None else parse_mapping(mapping))
+@dataclass
+class _Reader:
+    """Reads filters and mappings; many edges carry the same text, which is read once."""
+
+    limits: Limits
+    zone: tzinfo
+    _filters: dict[str, Filter] = field(default_factory=dict)
+    _mappings: dict[str, Assignments] = field(default_factory=dict)
+
+    def gate(self, row: Mapping[str, object], way: str) -> Gate:
+        filter, mapping = _text(row, f"{way}_filter"), _text(row, f"{way}_mapping")
+        return Gate(None if filter is None else self.filter(filter), None if mapping is None else self.mapping(mapping))
+
+    def filter(self, text: str) -> Filter:
+        if text not in self._filters:
+            self._filters[text] = parse(text, limits=self.limits, zone=self.zone)
+        return self._filters[text]
+
+    def mapping(self, text: str) -> Assignments:
+        if text not in self._mappings:
+            self._mappings[text] = parse_mapping(text, zone=self.zone)
+        return self._mappings[text]
 
 
 def _text(row: Mapping[str, object], name: str) -> str | None:

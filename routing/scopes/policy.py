@@ -7,6 +7,7 @@ what is allowed. Nothing is decided here.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -46,7 +47,7 @@ class Publishing:
 ALL, FORWARD = Delivery(), Publishing()
 
 
-def parse_delivery(text: str) -> Delivery:
+def parse_delivery(text: str, read: Callable[[str], Filter] = parse) -> Delivery:
     """The delivery policy that a text says.
 
     >>> parse_delivery("k_of_n(2)")
@@ -62,7 +63,7 @@ def parse_delivery(text: str) -> Delivery:
         case "first_matching", str(name) if name.strip():
             return Delivery(most=1, property=_name(name))
         case "filter", str(predicate):
-            return Delivery(filter=parse(predicate))
+            return Delivery(filter=read(predicate))
     allowed = "all, one_of_n, k_of_n(k), first_matching(property) and filter(predicate)"
     raise PolicyError(f"'{text}' is no delivery policy; there are {allowed}")
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from routing.checker.content import sameness
 from routing.checker.flow import Reference
 from routing.checker.policies import granted, parse_delivery
@@ -14,42 +16,43 @@ from routing.checker.system import Event, System
 from routing.errors import MappingFailed
 from routing.filters import matches
 from routing.mappings import apply, parse_mapping
-from routing.scopes.boundaries import NOWHERE, Boundaries, Crossing
-from routing.scopes.graph import Edge
+from routing.scopes.boundaries import Boundaries, Crossing
+from routing.scopes.trails import Way, Ways
 from tests.systems import random_system
 from tests.unit.test_places import graph_of
+from udfs.chart import Chart
 
 Content = dict[str, Any]
 
 
 class Version(NamedTuple):
-    """A version on its way: what it is, what it carries, which boundaries it ascended, and how it came down."""
+    """A version on its way, and the flows that scopes which choose consumers have let down."""
 
     content: Content
-    carries: frozenset[str]
-    ascended: frozenset[Edge]
-    above: frozenset[str]
-    below: str
-    path: tuple[str, ...]
+    way: Way
     judges: tuple[tuple[str, Any], ...] = ()
-    refusing: frozenset[str] = frozenset()
 
 
-def versions(boundaries: Boundaries, event: Event) -> Iterator[Version]:
+def versions(ways: Ways, event: Event) -> Iterator[Version]:
     """All versions, by rounds of crossings: what the engine does with columns, here one by one."""
     content = {key: value for key, value in event.attributes.items() if value is not None}
-    above = boundaries.places.closure(event.publisher)
-    waiting = [Version(content, boundaries.published(event.publisher), frozenset(), above, "", ())]
-    while waiting:
-        version = waiting.pop()
-        yield version
-        for crossing in boundaries.crossings:
-            refused = crossing.enters and not boundaries.graph.grants.may(event.publisher, "publish", crossing.enters)
-            echo = not crossing.upwards and crossing.edge in version.ascended
-            if crossing.holds & version.carries and not refused and not echo:
-                beyond = crossed(version.content, crossing)
-                if beyond is not None:
-                    waiting.append(moved(boundaries, version, crossing, beyond))
+    now = [Version(content, ways.start(ways.party(event.publisher, "publish")))]
+    while now:
+        yield from now
+        beyond = [later for version in now for later in onwards(ways, version)]
+        best: dict[object, Version] = {}
+        for version in sorted(beyond, key=lambda version: version.way.order):
+            best.setdefault((sameness(version.content), version.way.group, version.judges), version)
+        now = list(best.values())
+
+
+def onwards(ways: Ways, version: Version) -> Iterator[Version]:
+    for crossing in ways.boundaries.crossings:
+        way = ways.moved(version.way, crossing) if crossing.holds & version.way.trail.carries else None
+        content = crossed(version.content, crossing) if way else None
+        if way and content is not None:
+            flow = (crossing.judge, (sameness(version.content), version.way.flow))
+            yield Version(content, way, version.judges + ((flow,) if crossing.judge else ()))
 
 
 def crossed(content: Content, crossing: Crossing) -> Content | None:
@@ -63,20 +66,6 @@ def crossed(content: Content, crossing: Crossing) -> Content | None:
     return {key: value for key, value in content.items() if value is not None}
 
 
-def moved(boundaries: Boundaries, version: Version, crossing: Crossing, content: Content) -> Version:
-    places, edge = boundaries.places, crossing.edge
-    if crossing.upwards:
-        above = places.above.get(edge.parent, frozenset())
-        ascended = version.ascended | ({edge} if crossing.boundary else set())
-        return Version(content, crossing.carries, ascended, above, "", ())
-    first = version.below or min(version.above & places.above[edge.parent])
-    path = version.path + places.approach(first, edge.parent)
-    flow = (crossing.judge, (sameness(version.content), version.ascended, version.refusing))
-    judges = version.judges + ((flow,) if crossing.judge else ())
-    refusing = version.refusing | ({crossing.refuses} if crossing.refuses else set())
-    return Version(content, crossing.carries, version.ascended, frozenset(), edge.child, path, judges, refusing)
-
-
 class Row(NamedTuple):
     """A consumer that a version reached."""
 
@@ -86,35 +75,36 @@ class Row(NamedTuple):
     judges: tuple[tuple[str, Any], ...]
 
 
-def delivered(boundaries: Boundaries, system: System, event: Event) -> set[tuple[str, Any, tuple[str, ...]]]:
+def delivered(ways: Ways, system: System, event: Event) -> set[tuple[str, Any, tuple[str, ...]]]:
     original = sameness({key: value for key, value in event.attributes.items() if value is not None})
-    rows = list(reached(boundaries, system, event, original))
+    rows = list(reached(ways, system, event, original))
     first = dict[tuple[str, Any], tuple[str, ...]]()
-    for row in judged(boundaries, system, event, rows):
-        first[row[:2]] = min(first.get(row[:2], row.path), row.path)
-    for subscription in system.subscriptions:
-        if subscription.consumer == event.publisher and matches(subscription.filter, event.attributes):
-            first.setdefault((event.publisher, original), ())
+    for row in judged(ways.boundaries, system, event, rows):
+        known = first.get(row[:2], row.path)
+        first[row[:2]] = min(known, row.path, key=lambda path: (not path, path))
     return {(name, same, path) for (name, same), path in first.items()}
 
 
-def reached(boundaries: Boundaries, system: System, event: Event, original: Any) -> Iterator[Row]:
-    places = boundaries.places
-    for version in versions(boundaries, event):
+def reached(ways: Ways, system: System, event: Event, original: Any) -> Iterator[Row]:
+    names = sorted({subscription.consumer for subscription in system.subscriptions})
+    parties = [ways.party(name, "subscribe") for name in names]
+    found = list(versions(ways, event))
+    chart = Chart(
+        ways.boundaries.places, [(party, ways.held(party)) for party in parties], [one.way.trail for one in found]
+    )
+    seen = chart.visible(np.arange(len(found)))
+    for number, version in enumerate(found):
         for subscription in system.subscriptions:
-            name, same = subscription.consumer, sameness(version.content)
-            if not version.carries & boundaries.held(name) or not matches(subscription.filter, version.content):
+            name, same, trail = subscription.consumer, sameness(version.content), version.way.trail
+            party = names.index(name)
+            if not seen[number, party >> 6] >> np.uint64(party & 63) & np.uint64(1):
                 continue
-            if name == event.publisher and same != original:
+            own = trail.below is None and not trail.above
+            if name != event.publisher if own else name == event.publisher and same != original:
                 continue
-            if not all(boundaries.graph.grants.may(name, "subscribe", scope) for scope in version.refusing):
-                continue
-            if version.below in (name, NOWHERE) and version.path:
-                path = version.path
-            else:
-                start = version.below or min(version.above & places.closure(name))
-                path = version.path + places.descent(start, name)
-            yield Row(name, same, path, version.judges)
+            if matches(subscription.filter, version.content):
+                [path] = chart.paths(np.array([number]), np.array([party])).to_pylist()
+                yield Row(name, same, tuple(path), version.judges)
 
 
 def judged(boundaries: Boundaries, system: System, event: Event, rows: list[Row]) -> list[Row]:
@@ -147,7 +137,7 @@ def test_tokens_deliver_what_the_reference_delivers() -> None:
         run = random_system(random.Random(seed), "p-", world=seed % 2 == 0, policies=seed % 3 > 0, grants=seed % 5 > 1)
         system = without_publishing(run.system)
         reference = Reference(lambda text, content: apply(parse_mapping(text), content), parse_mapping)
-        boundaries = Boundaries(graph_of(system))
+        ways = Ways(Boundaries(graph_of(system)))
         events, clock = run.batches[0]
         outcome = reference.batch(system, events, clock)
         for event in events:
@@ -156,6 +146,6 @@ def test_tokens_deliver_what_the_reference_delivers() -> None:
                 for n in outcome.notifications
                 if (n.publisher, n.event_id) == (event.publisher, event.id)
             }
-            assert delivered(boundaries, system, event) == wanted, (seed, event)
+            assert delivered(ways, system, event) == wanted, (seed, event)
             seen += len(wanted)
     assert seen > 1000

@@ -10,7 +10,7 @@ from routing.checker.flow import Reference
 from routing.checker.graph import accepted
 from routing.checker.system import Event, Subscription, System
 from routing.scopes import Graph, accept
-from routing.scopes.places import Places
+from routing.scopes.boundaries import Boundaries
 from routing.scopes.security import Grants, grants
 from tests.systems import apply_mapping, parse_mapping, random_system
 
@@ -52,11 +52,12 @@ def test_paths_are_those_of_the_reference() -> None:
         events = [Event(name, "e", {"a": 1}) for name in parties]
         outcome = Reference(apply_mapping).batch(replace(system, subscriptions=everybody), events, 0)
         wanted = {(n.publisher, n.consumer): n.path for n in outcome.notifications}
-        places = Places(graph_of(system))
+        edges = Boundaries(graph_of(system))
         for x in parties:
             for y in parties:
-                path = places.path(x, y)
+                path = edges.places.path(edges.direct(x), edges.direct(y))
                 assert (() if path is None and x == y else path) == wanted.get((x, y))
-                assert bool(places.roots(x) & places.roots(y)) == (path is not None)
+                meet = edges.places.roots(edges.direct(x)) & edges.places.roots(edges.direct(y))
+                assert bool(meet) == (path is not None)
                 pairs += 1
     assert pairs > 2000

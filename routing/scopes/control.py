@@ -1,0 +1,188 @@
+"""The scopes of one control version, as a batch uses them: where events begin, who is alike, what can be crossed.
+
+Law: a function of the tables' versions. Whoever no table names is like everyone else: what is kept here grows with the
+names in the scope tables, not with publishers and consumers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from routing.filters.ast import attributes
+from routing.model import Problem
+from routing.scopes.boundaries import Boundaries, Crossing
+from routing.scopes.graph import Graph, accept
+from routing.scopes.security import grants
+from routing.scopes.trails import Way, Ways
+from routing.tables import Tables
+from udfs.chart import Chart, Party
+from udfs.places import Places
+
+TABLES = ("scopes", "scope_edges", "components", "grants")
+_KEYS = {
+    "scopes": ("scope",),
+    "scope_edges": ("child", "parent"),
+    "components": ("component",),
+    "grants": ("principal", "action", "object", "priority", "allowed"),
+}
+_ANYONE = "\0"  # whoever is named nowhere; no party has this name
+
+
+@dataclass(frozen=True, eq=False)
+class Scopes:
+    """The graph, what is wrong with its rows, and the properties of components."""
+
+    key: tuple[int, ...]
+    graph: Graph
+    problems: tuple[Problem, ...]
+    properties: Mapping[str, Mapping[str, str]]
+
+    @cached_property
+    def ways(self) -> Ways:
+        """The trails that events may take."""
+        return Ways(Boundaries(self.graph))
+
+    @property
+    def crossings(self) -> tuple[Crossing, ...]:
+        """All that can be crossed, in both directions."""
+        return self.ways.boundaries.crossings
+
+    @cached_property
+    def named(self) -> tuple[str, ...]:
+        """The parties that may differ from everyone else."""
+        principals = {name for some in self.graph.grants.verdicts.values() for name in some}
+        return tuple(sorted({*self.graph.parents, *self.graph.scopes, *self.graph.grants.groups, *principals}))
+
+    @cached_property
+    def starts(self) -> Parties:
+        """Where the events of each publisher begin."""
+        return Parties.of(self, "publish")
+
+    @cached_property
+    def consumers(self) -> Parties:
+        """Which consumers are alike."""
+        return Parties.of(self, "subscribe")
+
+    @cached_property
+    def begin(self) -> tuple[Way, ...]:
+        """The way of each party's events, at first."""
+        return tuple(map(self.ways.start, self.starts.parties))
+
+    @cached_property
+    def rising(self) -> frozenset[int]:
+        """The parties whose events may cross something."""
+        return frozenset(number for number, way in enumerate(self.begin) if self.reaches(way))
+
+    def reaches(self, way: Way) -> bool:
+        """Whether what came this way may cross something."""
+        return bool(way.trail.carries & self._held)
+
+    @cached_property
+    def _held(self) -> frozenset[str]:
+        return frozenset().union(*(crossing.holds for crossing in self.crossings))
+
+    @cached_property
+    def mapped(self) -> frozenset[str]:
+        """The attributes that some mapping sets or drops."""
+        mappings = (gate.mapping for crossing in self.crossings for gate in crossing.gates if gate.mapping)
+        return frozenset(assignment.attribute for mapping in mappings for assignment in mapping.assignments)
+
+    @cached_property
+    def filtered(self) -> frozenset[str]:
+        """The attributes that some crossing's filter names."""
+        return frozenset(name for crossing in self.crossings for name in attributes(crossing.admits))
+
+    @cached_property
+    def numbers(self) -> Mapping[str, int]:
+        """A number for each scope, superscopes first."""
+        return {scope: number for number, scope in enumerate(self.graph.ordered)}
+
+    def chart(self) -> Chart:
+        """For the workers: who sees what was published where."""
+        held = [(party, self.ways.held(party)) for party in self.consumers.parties]
+        return Chart(self.ways.boundaries.places, held, [way.trail for way in self.begin])
+
+    def crossing_chart(self) -> Chart:
+        """For the workers: which crossings what was published where may reach."""
+        held = [(Party(frozenset()), crossing.holds) for crossing in self.crossings]
+        return Chart(Places({}), held, [way.trail for way in self.begin])
+
+
+@dataclass(frozen=True, eq=False)
+class Parties:
+    """The distinct parties, the number of each name that may differ, and that of everyone else."""
+
+    parties: tuple[Party, ...]
+    numbers: Mapping[str, int]
+    other: int
+
+    @classmethod
+    def of(cls, scopes: Scopes, action: str) -> Parties:
+        """The parties as publishers or as subscribers."""
+        known: dict[Party, int] = {}
+        other = known.setdefault(scopes.ways.party(_ANYONE, action), 0)
+        numbers = {name: known.setdefault(scopes.ways.party(name, action), len(known)) for name in scopes.named}
+        return cls(tuple(known), {name: number for name, number in numbers.items() if number != other}, other)
+
+    def of_names(self, names: pa.StringArray) -> NDArray[np.int32]:
+        """The number of each name's party."""
+        mine = pa.array(list(self.numbers), pa.string())
+        found = pc.index_in(names, value_set=mine).fill_null(len(mine)).to_numpy(zero_copy_only=False)
+        numbers: NDArray[np.int32] = np.array([*self.numbers.values(), self.other], np.int32)[found]
+        return numbers
+
+
+class Control:
+    """Follows the scope tables from version to version."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+        self._key: tuple[int, ...] = ()
+        self._last: Scopes | None = None
+
+    def scopes(self, versions: Mapping[str, int]) -> Scopes | None:
+        """The scopes at these versions; None while there are none, and everybody is in `world`."""
+        isolated = self._tables.config.scopes.unscoped == "isolated"
+        key = tuple(versions[table] for table in TABLES)
+        if not isolated and not any(versions[table] for table in ("scopes", "scope_edges", "grants")):
+            return None
+        if self._key != key:
+            scopes, edges, components, granted = (rows(self._tables, table, versions[table]) for table in TABLES)
+            self._key, self._last = key, None
+            if scopes or edges or granted or isolated:
+                graph, problems = graph_of(self._tables, scopes, edges, components, granted)
+                properties = {row["component"]: dict(row["properties"] or {}) for row in components}
+                self._last = Scopes(key, graph, tuple(problems), properties)
+        return self._last
+
+
+Row: TypeAlias = dict[str, Any]
+
+
+def graph_of(
+    tables: Tables, scopes: list[Row], edges: list[Row], components: list[Row], granted: list[Row]
+) -> tuple[Graph, list[Problem]]:
+    """The graph of these rows, under this engine's configuration, and what is wrong with them."""
+    isolated = tables.config.scopes.unscoped == "isolated"
+    limits, zone = tables.config.filters.limits(), tables.zone
+    return accept(scopes, edges, grants(granted, components), isolated=isolated, limits=limits, zone=zone)
+
+
+def rows(tables: Tables, table: str, version: int | None = None) -> list[Row]:
+    """The rows of a control table; of those with one key the newest."""
+    if version == 0:
+        return []
+    age = ("row_commit_version", "row_id")
+    found = tables.read(table, version).select("*", *(f"_metadata.{name}" for name in age)).toArrow()
+    newest: dict[object, Row] = {}
+    for row in found.sort_by([(name, "ascending") for name in age]).to_pylist():
+        newest[tuple(row[name] for name in _KEYS[table])] = row
+    return list(newest.values())

@@ -1,0 +1,300 @@
+"""Stage two: the versions of each event, by rounds of crossings.
+
+Law: a round takes versions over the boundaries that they reach: the kernel finds which filters let them pass, the
+driver which trails they are on then, and mappings, as columns, what they have become. What was collected in between are
+pairs of a trail and a crossing, never events. It ends when nothing moves on; a boundary that nobody crosses costs
+nothing.
+
+    versions ──kernel──▶ crossings ──driver──▶ trails ──columns──▶ contents ──first of each group──▶ versions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from hashlib import md5
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    ArrayType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from routing.admit import source_columns
+from routing.matching.match import arrow_schema, packed
+from routing.scopes.boundaries import Crossing
+from routing.scopes.content import FAILURE, Contents
+from routing.scopes.control import Scopes
+from routing.scopes.layout import OVERLAY
+from routing.scopes.trails import Way, Ways
+from routing.sources import COLUMNS
+from schemas.delivery import DETAIL, EVENT, EVENT_ID, PUBLISHED_AT, PUBLISHER, RANK, REASON
+
+if TYPE_CHECKING:
+    from routing.snapshot import Snapshot
+
+TRAIL, CONTENT, JUDGED, TAKEN, CROSSING = "trail", "content", "judged", "taken", "crossing"
+OWN = "own"
+_NEXT, _GROUP, _ORDER = "next", "group", "order"
+_PARTS = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, COLUMNS, EVENT]
+
+
+@dataclass
+class Versions:
+    """The events where they were published, and the versions that crossed something, in one layout.
+
+    `ways` are the trails of those that crossed; `dead` is what did not get through, and why.
+    """
+
+    originals: DataFrame
+    moved: DataFrame | None = None
+    contents: Contents | None = None
+    ways: list[Way] = field(default_factory=list)
+    dead: list[DataFrame] = field(default_factory=list)
+
+    @property
+    def letters(self) -> DataFrame | None:
+        """What did not get through: once for each event and reason, however many ways led there."""
+        if not self.dead:
+            return None
+        return reduce(DataFrame.unionByName, self.dead).dropDuplicates([RANK, REASON, DETAIL])
+
+
+def flow(events: DataFrame, snapshot: Snapshot) -> Versions:
+    """Reads publisher, columns, rank. Gives the versions; the originals get trail, own."""
+    if snapshot.scopes is None:
+        return Versions(events)
+    placed = _placed(events, snapshot.scopes)
+    versions = Versions(placed)
+    versions.dead += _refused(placed, snapshot.scopes)
+    if snapshot.scopes.rising:
+        _Rounds(snapshot, versions).run(placed)
+    return versions
+
+
+def nobody_judged() -> Column:
+    """No scope has chosen yet. One that does adds its number, and what tells the flow from others, joined by bars."""
+    return F.array().cast(ArrayType(StringType()))
+
+
+def _placed(events: DataFrame, scopes: Scopes) -> DataFrame:
+    """Join the events along their publishers: where each begins."""
+    starts = scopes.starts
+    if not starts.numbers:
+        trail = F.lit(starts.other)
+        placed = events.withColumn(TRAIL, trail)
+    else:
+        names = StructType([StructField(PUBLISHER, StringType()), StructField(TRAIL, IntegerType())])
+        rows = events.sparkSession.createDataFrame(list(starts.numbers.items()), names)
+        joined = events.join(F.broadcast(rows), PUBLISHER, "left")
+        placed = joined.withColumn(TRAIL, F.coalesce(TRAIL, F.lit(starts.other)))
+    own = [number for number, way in enumerate(scopes.begin) if not way.trail.above]
+    return placed.withColumn(OWN, _among(TRAIL, own))
+
+
+def _refused(placed: DataFrame, scopes: Scopes) -> list[DataFrame]:
+    """The events whose publisher may publish in none of its scopes."""
+    nobody = [number for number, party in enumerate(scopes.starts.parties) if party.barred]
+    if not nobody:
+        return []
+    detail = F.concat(F.col(PUBLISHER), F.lit(" may publish in none of the scopes that it is in"))
+    return [placed.where(_among(TRAIL, nobody)).select(*_dead("refused", detail))]
+
+
+def _dead(reason: str, detail: Column) -> list[Column]:
+    parts = [F.col(name) for name in (RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, COLUMNS)]
+    return [*parts, F.lit(reason).alias(REASON), detail.alias(DETAIL)]
+
+
+def _among(name: str, numbers: Iterable[int]) -> Column:
+    some = list(numbers)
+    return F.col(name).isin(*some) if some else F.lit(False)
+
+
+class _Rounds:
+    """The rounds of one batch."""
+
+    def __init__(self, snapshot: Snapshot, versions: Versions) -> None:
+        assert snapshot.scopes is not None
+        self.snapshot, self.scopes, self.versions = snapshot, snapshot.scopes, versions
+        self.ways = Ways(self.scopes.ways.boundaries, _subscribing(snapshot))
+        self.numbers: dict[Way, int] = {}
+        self.rounds: list[tuple[DataFrame, Contents]] = []
+
+    def run(self, placed: DataFrame) -> None:
+        """All rounds; then what moved, in one layout."""
+        rows: DataFrame | None = placed.where(_among(TRAIL, self.scopes.rising)).select(
+            *_PARTS,
+            TRAIL,
+            F.lit("").alias(CONTENT),
+            nobody_judged().alias(JUDGED),
+        )
+        contents = Contents(self.snapshot.schema, source_columns(self.snapshot.source))
+        known: Mapping[int, Way] = dict(enumerate(self.scopes.begin))
+        first = True
+        while rows is not None:
+            crossed = self._crossed(rows, contents, first)
+            moves = self._moves(crossed, known)
+            if not moves:
+                break
+            moved, contents = self._moved(crossed, contents, moves)
+            self.rounds.append((moved, contents))
+            known, first = {move.next: move.way for move in moves}, False
+            rising = {move.next for move in moves if move.rises}
+            rows = moved.where(_among(TRAIL, rising)) if rising else None
+        self._finish()
+
+    def _crossed(self, rows: DataFrame, contents: Contents, first: bool) -> DataFrame:
+        """Each version once for every crossing that lets it pass."""
+        names = self.scopes.filtered
+        found = contents.fields(names, frozenset() if first else contents.touched(names, self.scopes.mapped))
+        cross = self.snapshot.crosser(arrow_schema(found), None if first else self.numbers)
+        # Cut loose from its plan, which would grow with every round.
+        return rows.select("*", F.explode(cross(packed(found), F.col(TRAIL))).alias(CROSSING)).localCheckpoint()
+
+    def _moves(self, crossed: DataFrame, known: Mapping[int, Way]) -> list[Move]:
+        """Where each pair of a trail and a crossing leads to, of those that occur."""
+        pairs = crossed.select(TRAIL, CROSSING).distinct().collect()
+        found = []
+        for trail, number in sorted((row[TRAIL], row[CROSSING]) for row in pairs):
+            crossing = self.scopes.crossings[number]
+            way = self.ways.moved(known[trail], crossing)
+            if way is not None:
+                beyond = self.numbers.setdefault(way, len(self.numbers))
+                found.append(Move(trail, number, known[trail], crossing, way, beyond, self.scopes.reaches(way)))
+        return found
+
+    def _moved(self, crossed: DataFrame, contents: Contents, moves: list[Move]) -> tuple[DataFrame, Contents]:
+        """The versions beyond their crossings: the first of each group."""
+        table, unique = _table(moves, self.scopes)
+        rows = crossed.drop(TAKEN).join(
+            F.broadcast(crossed.sparkSession.createDataFrame(table, _MOVES)), [TRAIL, CROSSING]
+        )
+        rows = rows.where(_sampled())
+        rows, contents = self._through(rows, contents, {move.number: move.crossing for move in moves})
+        flow = F.concat_ws("|", "judge", CONTENT, "flow")
+        judged = F.when(F.col("judge").isNotNull(), F.array_append(JUDGED, flow)).otherwise(F.col(JUDGED))
+        beyond = rows.select(
+            *_PARTS,
+            *([OVERLAY] if contents.over else []),
+            F.col(_NEXT).alias(TRAIL),
+            contents.key().alias(CONTENT),
+            judged.alias(JUDGED),
+            TAKEN,
+            _GROUP,
+            _ORDER,
+        )
+        if not unique:
+            same = Window.partitionBy(RANK, CONTENT, _GROUP, JUDGED).orderBy(_ORDER)
+            beyond = beyond.withColumn("first", F.row_number().over(same)).where("first = 1").drop("first")
+        return beyond.drop(_GROUP, _ORDER), contents
+
+    def _through(
+        self, rows: DataFrame, contents: Contents, crossings: Mapping[int, Crossing]
+    ) -> tuple[DataFrame, Contents]:
+        """Through what the kernel has not judged: mappings, and filters behind a mapping."""
+        for step in (0, 1):
+            gates = {number: crossing.steps[step] for number, crossing in crossings.items()}
+            filters = {number: gate.filter for number, gate in gates.items() if gate.filter is not None}
+            mappings = {number: gate.mapping for number, gate in gates.items() if gate.mapping is not None}
+            if filters:
+                rows = rows.where(contents.passing(filters, CROSSING))
+            if mappings:
+                rows, contents = contents.applied(rows, mappings, CROSSING)
+                detail = F.concat_ws(": ", F.col("gates")[step], F.col(FAILURE))
+                self.versions.dead.append(rows.where(F.col(FAILURE).isNotNull()).select(*_dead("mapping", detail)))
+                rows = rows.where(F.col(FAILURE).isNull()).drop(FAILURE)
+        return rows, contents
+
+    def _finish(self) -> None:
+        if not self.rounds:
+            return
+        layout = self.rounds[0][1]
+        for _, contents in self.rounds[1:]:
+            layout = layout.union(contents)
+        moved = reduce(DataFrame.unionByName, (contents.widened(rows, layout) for rows, contents in self.rounds))
+        payload = F.when(F.col(CONTENT) == "", F.col(EVENT)).otherwise(layout.variant())
+        self.versions.moved = moved.withColumn(EVENT, payload).localCheckpoint()
+        self.versions.contents, self.versions.ways = layout, list(self.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """A crossing from a trail, and the trail beyond."""
+
+    trail: int
+    number: int
+    before: Way
+    crossing: Crossing
+    way: Way
+    next: int
+    rises: bool
+
+
+_MOVES = StructType(
+    [
+        StructField(TRAIL, IntegerType()),
+        StructField(CROSSING, IntegerType()),
+        StructField(_NEXT, IntegerType()),
+        StructField(_GROUP, IntegerType()),
+        StructField(_ORDER, IntegerType()),
+        StructField(TAKEN, StringType()),
+        StructField("judge", IntegerType()),
+        StructField("flow", StringType()),
+        StructField("gates", ArrayType(StringType())),
+        StructField("sampled", StringType()),
+        StructField("below", LongType()),
+    ]
+)
+
+
+def _table(moves: list[Move], scopes: Scopes) -> tuple[list[tuple[Any, ...]], bool]:
+    """The moves as rows, and whether each leads to a group of its own."""
+    groups: dict[object, int] = {}
+    orders = {order: place for place, order in enumerate(sorted({move.way.order for move in moves}))}  # type: ignore[type-var]
+    rows = []
+    for move in moves:
+        crossing, policy = move.crossing, move.crossing.policy
+        samples = policy.kind == "sample"
+        rows.append(
+            (
+                move.trail,
+                move.number,
+                move.next,
+                groups.setdefault(move.way.group, len(groups)),
+                orders[move.way.order],
+                _taken(move.way),
+                None if crossing.judge is None else scopes.numbers[crossing.judge],
+                md5(repr(move.before.flow).encode()).hexdigest() if crossing.judge else None,
+                list(crossing.names),
+                crossing.edge.child if samples else None,
+                ceil(policy.share * 16**13) if samples else None,
+            )
+        )
+    return rows, len(groups) == len(moves)
+
+
+def _taken(way: Way) -> str:
+    """The order in which versions are taken, as a text that sorts so."""
+    return "\0".join([f"{len(way.crossed):04d}", *(part for step in way.crossed for part in step)])
+
+
+def _subscribing(snapshot: Snapshot) -> frozenset[str]:
+    """The scopes that subscribe by their own names."""
+    assert snapshot.scopes is not None
+    return frozenset(scope for scope in snapshot.scopes.graph.scopes if snapshot.active.has_consumer(scope))
+
+
+def _sampled() -> Column:
+    """Whether a scope that samples lets the event out."""
+    text = F.concat_ws("\0", F.lit("sample"), F.col("sampled"), F.col(PUBLISHER), F.col(EVENT_ID))
+    share = F.conv(F.substring(F.md5(text), 1, 13), 16, 10).cast(LongType())
+    return F.col("sampled").isNull() | (share < F.col("below"))

@@ -1,0 +1,98 @@
+"""How a version came where it is: all that decides who may get it, and by which path.
+
+Law: a trail is a function of the publisher's party and the crossings so far; it knows nothing of contents. Two versions
+of equal content whose trails are of one *group* have the same future, so the one that comes first is enough: of trails
+to a component the one with the first path, of trails to a scope the one with the first path through it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from routing.scopes.boundaries import Boundaries, Crossing
+from udfs.chart import OWN, Party, Trail
+
+Key: TypeAlias = tuple[str, str]
+Step: TypeAlias = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Way:
+    """A trail, with what only the driver needs: which boundaries were crossed and ascended, and who may not publish."""
+
+    trail: Trail
+    refused: frozenset[str] = frozenset()
+    ascended: frozenset[Key] = frozenset()
+    crossed: tuple[Step, ...] = ()
+    exact: bool = False
+
+    @property
+    def group(self) -> object:
+        """What decides where a version may go on to."""
+        trail = self.trail
+        path = trail.path if self.exact else ()
+        return trail.carries, trail.below, trail.refusing, self.refused, self.ascended, path
+
+    @cached_property
+    def order(self) -> object:
+        """Which of the trails of one group comes first."""
+        return (*self.trail.path, *self.trail.through), len(self.crossed), self.crossed
+
+    @property
+    def flow(self) -> tuple[object, ...]:
+        """What makes flows of one content through a scope that chooses consumers different ones."""
+        return tuple(sorted(self.ascended)), tuple(sorted(self.trail.refusing))
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The trails of one graph. `subscribers` are the scopes that subscribe under their own names."""
+
+    boundaries: Boundaries
+    subscribers: frozenset[str] = frozenset()
+
+    def party(self, name: str, action: str) -> Party:
+        """What distinguishes a party from others, as a publisher or a subscriber."""
+        grants, edges = self.boundaries.graph.grants, self.boundaries
+        refused = frozenset(scope for scope in self.guarded(action) if not grants.may(name, action, scope))
+        above = [edge.parent for edge in edges.graph.up(name)] if refused else []
+        return Party(edges.direct(name), edges.selves(name), refused, bool(above) and refused.issuperset(above))
+
+    def guarded(self, action: str) -> frozenset[str]:
+        """The scopes in which not everybody may do it."""
+        graph = self.boundaries.graph
+        return frozenset(scope for act, scope in graph.grants.verdicts if act == action and scope in graph.scopes)
+
+    def start(self, party: Party) -> Way:
+        """Where an event begins. What is in no region is at least its own publisher's."""
+        carries = self.boundaries.published(party.direct, party.selves)
+        above = self.boundaries.places.closure(party.direct)
+        return Way(Trail(carries if above else carries | {OWN}, above), party.refused)
+
+    def held(self, party: Party) -> frozenset[str]:
+        """The tokens that a consumer holds; one in no region can see its own events only."""
+        tokens = self.boundaries.held(party.direct, party.selves)
+        return tokens if party.direct else tokens | {OWN}
+
+    def moved(self, way: Way, crossing: Crossing) -> Way | None:
+        """The way beyond a crossing; None if it is refused, or would descend a boundary that it ascended."""
+        edge = crossing.edge
+        key: Key = (edge.child, edge.parent)
+        if crossing.enters in way.refused or (not crossing.upwards and key in way.ascended):
+            return None
+        crossed = (*way.crossed, (*key, "1 up" if crossing.upwards else "2 down")) if crossing.boundary else way.crossed
+        if crossing.upwards:
+            above = self.boundaries.places.above.get(edge.parent, frozenset())
+            ascended = way.ascended | {key} if crossing.boundary else way.ascended
+            return Way(Trail(crossing.carries, above), way.refused, ascended, crossed)
+        return Way(self._down(way.trail, crossing), way.refused, way.ascended, crossed, edge.child in self.subscribers)
+
+    def _down(self, trail: Trail, crossing: Crossing) -> Trail:
+        places, edge = self.boundaries.places, crossing.edge
+        first = trail.below if trail.below is not None else min(trail.above & places.above[edge.parent])
+        refusing = trail.refusing | {crossing.refuses} if crossing.refuses else trail.refusing
+        through = (edge.child,) if edge.child in self.boundaries.graph.scopes else ()
+        path = trail.path + places.approach(first, edge.parent)
+        return Trail(crossing.carries, frozenset(), edge.child, path, refusing, through)

@@ -1,0 +1,155 @@
+"""Who may see what, and by which path: a chart of the scopes for the workers.
+
+Law: a consumer sees a version iff they share a token and no scope on the version's trail refuses the consumer. Its path
+is the trail's own, and then the first one down to the consumer. Consumers alike in this are one *party*: everything
+here is computed once for a trail and a party, never for an event.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from udfs.places import Places
+
+OWN = "="
+"""Carried by an event that is in no region, and held by a consumer in none: it may be the publisher itself."""
+
+
+@dataclass(frozen=True)
+class Party:
+    """The scopes it is in along identity edges, the names by which it has tracked edges, the scopes that refuse it.
+
+    `barred`: it is in scopes, and all of them refuse it.
+    """
+
+    direct: frozenset[str]
+    selves: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+    barred: bool = False
+
+
+@dataclass(frozen=True)
+class Trail:
+    """The tokens that a version carries; the scopes where it may turn, or where it came down to, and the path to there.
+
+    `refusing` are the scopes on the path that refuse some consumers. `through` ends the path of whoever is below.
+    """
+
+    carries: frozenset[str]
+    above: frozenset[str] = frozenset()
+    below: str | None = None
+    path: tuple[str, ...] = ()
+    refusing: frozenset[str] = frozenset()
+    through: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Chart:
+    """The scopes, the parties of consumers with the tokens that they hold, and the trails of events."""
+
+    places: Places
+    parties: Sequence[tuple[Party, frozenset[str]]]
+    trails: Sequence[Trail]
+    _rows: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
+    _known: dict[int, int] = field(default_factory=dict)
+    _paths: list[tuple[str, ...]] = field(default_factory=list)
+
+    @cached_property
+    def width(self) -> int:
+        """Words of bits for all parties."""
+        return (len(self.parties) >> 6) + 1
+
+    def visible(self, trails: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """A row of bits for each trail: bit p is set if party p may get what came by it."""
+        return np.array([self._row(trail) for trail in trails.tolist()], np.uint64).reshape(len(trails), self.width)
+
+    def paths(self, trails: NDArray[np.int64], parties: NDArray[np.int64]) -> pa.ListArray:
+        """For each pair of a trail and a party that sees it, the path."""
+        pairs, places = np.unique(trails * len(self.parties) + parties, return_inverse=True)
+        numbers = np.array([self._number(pair) for pair in pairs.tolist()], np.int64)
+        found = [self._paths[number] for number in numbers.tolist()]
+        return pa.array(found, pa.list_(pa.string())).take(pa.array(places))
+
+    def path(self, trail: Trail, party: Party) -> tuple[str, ...]:
+        """The path by which the party gets it; the empty one for an event that is only its publisher's."""
+        if trail.below is None:
+            shared = trail.above & self.places.closure(party.direct)
+            return self.places.descent(min(shared), party.direct) if shared else ()
+        if trail.below in party.selves:
+            return trail.path
+        return trail.path + self.places.descent(trail.below, party.direct)
+
+    def _number(self, pair: int) -> int:
+        if pair not in self._known:
+            trail, party = divmod(pair, len(self.parties))
+            self._known[pair] = len(self._paths)
+            self._paths.append(self.path(self.trails[trail], self.parties[party][0]))
+        return self._known[pair]
+
+    def _row(self, number: int) -> NDArray[np.uint64]:
+        if number not in self._rows:
+            trail = self.trails[number]
+            holders = [self._holders[token] for token in trail.carries if token in self._holders]
+            some = np.unique(np.concatenate(holders)) if holders else np.empty(0, np.int64)
+            seen = [party for party in some.tolist() if not self.parties[party][0].refused & trail.refusing]
+            bits = np.zeros(self.width, np.uint64)
+            mine = np.array(seen, np.uint64)
+            np.bitwise_or.at(bits, (mine >> np.uint64(6)).astype(np.int64), np.uint64(1) << (mine & np.uint64(63)))
+            self._rows[number] = bits
+        return self._rows[number]
+
+    @cached_property
+    def _holders(self) -> dict[str, NDArray[np.int64]]:
+        """The parties that hold each token."""
+        found: dict[str, list[int]] = {}
+        for number, (_, tokens) in enumerate(self.parties):
+            for token in tokens:
+                found.setdefault(token, []).append(number)
+        return {token: np.array(some, np.int64) for token, some in found.items()}
+
+    def with_trails(self, trails: Sequence[list[Any]]) -> Chart:
+        """The same scopes and parties, for other trails, packed."""
+        other = Chart(self.places, self.parties, [unpacked(trail) for trail in trails])
+        other.__dict__["_holders"] = self._holders
+        return other
+
+    def save(self, path: Path) -> None:
+        """Write the chart as JSON."""
+        parties = [[*_lists(party.direct, party.selves, party.refused), sorted(held)] for party, held in self.parties]
+        parents = {scope: list(some) for scope, some in self.places.parents.items()}
+        path.write_text(json.dumps([parents, parties, [packed(trail) for trail in self.trails]]))
+
+    @classmethod
+    def load(cls, path: Path) -> Chart:
+        """Read what `save` wrote."""
+        parents, parties, trails = json.loads(path.read_text())
+        known = [
+            (Party(frozenset(direct), frozenset(selves), frozenset(refused)), frozenset(held))
+            for direct, selves, refused, held in parties
+        ]
+        return cls(Places(parents), known, [unpacked(trail) for trail in trails])
+
+
+def packed(trail: Trail) -> list[Any]:
+    """The trail as JSON has it."""
+    carries, above, refusing = _lists(trail.carries, trail.above, trail.refusing)
+    return [carries, above, trail.below, list(trail.path), refusing, list(trail.through)]
+
+
+def unpacked(parts: list[Any]) -> Trail:
+    """The trail that was packed."""
+    carries, above, below, path, refusing, through = parts
+    return Trail(frozenset(carries), frozenset(above), below, tuple(path), frozenset(refusing), tuple(through))
+
+
+def _lists(*sets: frozenset[str]) -> list[list[str]]:
+    return [sorted(some) for some in sets]
