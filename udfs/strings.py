@@ -54,7 +54,7 @@ class Strings:
     def number(self, texts: Texts, slot: int) -> NDArray[np.int32]:
         """The number of each row's string, -1 for null."""
         at = self._known.count
-        numbers = self._known.number(texts.data, texts.starts[:-1], texts.starts[1:], texts.valid, slot)
+        numbers = self._known.number(texts.data, texts.firsts, texts.lasts, texts.valid, slot)
         count = self._known.count
         if count > len(self.codes):
             self.codes, self.marks = longer(self.codes, 2 * count), longer(self.marks, 2 * count)

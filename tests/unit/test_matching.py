@@ -14,6 +14,7 @@ from routing.errors import FilterError
 from routing.filters import Limits, parse
 from routing.matching import Program, compile_program
 from udfs import kernel
+from udfs.columns import read, slots
 
 
 def found(column: pa.Array, *filters: str) -> list[list[int]]:
@@ -240,9 +241,19 @@ def test_storage_layers_do_not_matter() -> None:
 
     dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2]), pa.array(["a", None, "b"]))
     assert found(dictionary, "x = 'a'", "x <> 'a'", "x IS NULL") == [[0], [3], [1, 2]]
+    assert found(dictionary.slice(1, 3), "x = 'b'", "x IS NULL") == [[2], [0, 1]]
+    nothing = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int8()), pa.array([], pa.string()))
+    assert found(nothing, "x = 'a'", "x <> 'a'", "x IS NULL") == [[], [], [0, 1]]
     numbers = pa.array([7, None, 8]).dictionary_encode()
     assert found(numbers, "x = 7", "x > 7", "x IS NULL") == [[0], [2], [1]]
     assert found(pc.run_end_encode(pa.array([7, 7, None])), "x = 7", "x IS NULL") == [[0, 1], [2]]
+
+
+def test_a_dictionary_may_stand_for_more_than_an_array_of_strings_holds() -> None:
+    texts = pa.array(["x" * (1 << 24), "a", "y" * (1 << 24)])
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 70 + [1, None] + [2] * 70), texts)
+    assert found(column, "x = 'a'", "x > 'xx'", "x IS NULL") == [[70], [*range(70), *range(72, 142)], [71]]
+    assert read(column, slots(0, pa.field("x", column.type))[0]).data.nbytes < 1 << 26  # type: ignore[union-attr]
 
 
 ANY_TYPES = {
