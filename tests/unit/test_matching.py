@@ -408,6 +408,8 @@ def test_tokens_decide_who_sees(run: int, monkeypatch: pytest.MonkeyPatch) -> No
         assert program.match(batch, events.cast(type)).to_pylist() == expected
     assert program.match(batch.slice(1), events.slice(1)).to_pylist() == expected[1:]
     assert program.match(batch, pa.array([[7], [8], [8, 7], [1], None])).to_pylist() == [[3], [], [3], [], []]
+    unsigned = pa.array([[7], [2**63 + 7], [2**64 - 1, 7], [None], None], pa.list_(pa.uint64()))
+    assert program.match(batch, unsigned).to_pylist() == [[3], [], [3], [], []]
     assert program.match(batch, pa.nulls(5, pa.list_(pa.null()))).to_pylist() == [[]] * 5
     with pytest.raises(ValueError, match="compiled with tokens"):
         program.match(batch)
