@@ -388,6 +388,18 @@ def test_runs_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
         assert compile_program(subscriptions, batch.schema).match(batch).equals(whole)
 
 
+def test_a_run_of_too_many_pairs_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.record_batch({"x": np.arange(1000)})
+    subscriptions = [(str(m), f"x >= {m} AND x < {1000 - m}") for m in range(60)]
+    whole = compile_program(subscriptions, batch.schema).match(batch)
+    for name, value in {"SMALL": 0, "SHARED": 0, "MOST_PAIRS": 500}.items():
+        monkeypatch.setattr(kernel, name, value)
+    program = compile_program(subscriptions, batch.schema)
+    monkeypatch.setattr(program._worker, "_by_event", None)
+    assert program.match(batch).equals(whole)
+    assert program._worker._pairs.shape[1] < 2000 + kernel.ROWS
+
+
 def test_more_matches_than_a_list_array_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "MOST_ITEMS", 3)
     program = compile_program([("a", "TRUE"), ("b", "TRUE")], pa.schema({}))
