@@ -77,10 +77,11 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """The rows of a slot of strings: row r has the bytes from `starts[r]` to `starts[r + 1]`."""
+    """The rows of a slot of strings: row r has the bytes from `firsts[r]` to `lasts[r]`."""
 
     data: NDArray[np.uint8]
-    starts: NDArray[np.int64]
+    firsts: NDArray[np.int64]
+    lasts: NDArray[np.int64]
     valid: Bools
 
 
@@ -115,13 +116,12 @@ def present(array: pa.Array, children: bool) -> Bools:
     array([ True, False])
     """
     if not children:
-        found: Bools = pc.is_valid(_bare(array)).to_numpy(zero_copy_only=False)
-        return found
+        return _valid(_bare(array))
     if not pa.types.is_struct(array.type):
         raise TypeError(f"expected an any-typed column, found {array.type}")
     found = np.zeros(len(array), np.bool_)
     for child in array.flatten():
-        found |= pc.is_valid(_bare(child)).to_numpy(zero_copy_only=False)
+        found |= _valid(_bare(child))
     return found
 
 
@@ -134,11 +134,11 @@ def read(array: pa.Array, slot: Slot) -> Numbers | Texts:
     if slot.child:
         array = _child(array, slot.child)
     array = _bare(array)
-    if slot.child and slot.domain is Domain.DECIMAL and _is_text(array.type):
+    if slot.child and slot.domain is Domain.DECIMAL and _is_text(_bare_type(array.type)):
         array = array.cast(pa.string()).cast(_ANY_DECIMAL)
     if _slot(slot.column, slot.child, array.type) != slot:
         raise TypeError(f"expected a column of {slot.domain.value} values (scale {slot.scale}), found {array.type}")
-    valid = frozen(pc.is_valid(array).to_numpy(zero_copy_only=False) if array.null_count else _ALL)
+    valid = frozen(_valid(array) if array.null_count or pa.types.is_dictionary(array.type) else _ALL)
     if slot.domain is Domain.TEXT:
         return _texts(array, valid)
     return Numbers(frozen(_numbers(array, slot)), valid)
@@ -191,15 +191,27 @@ def _any_type(name: str, type: pa.DataType) -> pa.DataType:
 
 
 def _bare(array: pa.Array) -> pa.Array:
-    """The array without those layers. A dictionary may hold a null: decoding shows it where its bitmap does not."""
+    """The array without those layers; but strings stay in their dictionary, where each lies once."""
     while array.type != _bare_type(array.type):
         if isinstance(array.type, pa.BaseExtensionType):
             array = array.storage
-        elif pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
-        else:
+        elif pa.types.is_run_end_encoded(array.type):
             array = pc.run_end_decode(array)
+        elif _is_text(array.type.value_type) and len(array.dictionary):
+            return array
+        else:
+            array = array.dictionary_decode()
     return array
+
+
+def _valid(array: pa.Array) -> Bools:
+    """The rows that are not null. A dictionary may hold a null, which the array's own bitmap does not show."""
+    if pa.types.is_dictionary(array.type) and array.dictionary.null_count:
+        rows = array.dictionary.is_valid().take(array.indices).fill_null(False)
+    else:
+        rows = array.is_valid()
+    found: Bools = rows.to_numpy(zero_copy_only=False)
+    return found
 
 
 def _child(array: pa.Array, name: str) -> pa.Array:
@@ -211,13 +223,19 @@ def _child(array: pa.Array, name: str) -> pa.Array:
 
 
 def _texts(array: pa.Array, valid: Bools) -> Texts:
+    """The strings where they lie: the rows of a dictionary point into it, however long it would be row by row."""
+    rows: Any = slice(None)
+    if pa.types.is_dictionary(array.type):
+        array, rows = array.dictionary, array.indices.fill_null(0).to_numpy()
     if pa.types.is_string_view(array.type):
         array = array.cast(pa.large_string())
     width = np.int64 if pa.types.is_large_string(array.type) else np.int32
-    _, starts, data = array.buffers()
+    _, offsets, data = array.buffers()
+    starts = _raw(offsets, width, array.offset, len(array) + 1)
     return Texts(
         frozen(np.frombuffer(data or b"", np.uint8)),
-        frozen(_raw(starts, width, array.offset, len(array) + 1).astype(np.int64, copy=False)),
+        frozen(starts[:-1][rows].astype(np.int64, copy=False)),
+        frozen(starts[1:][rows].astype(np.int64, copy=False)),
         valid,
     )
 

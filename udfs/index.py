@@ -59,6 +59,11 @@ class Test(IntEnum):
     """It does not; a null is refused by an interval beside."""
 
 
+# The same as plain numbers: what the compiler to machine code understands.
+REST, EQUAL, LOW, HIGH = (int(shape) for shape in Shape)
+INTERVAL, SET, HOLDS, LACKS = (int(test) for test in Test)
+
+
 class Index(NamedTuple):
     """Rows of `tables`: lane, shift, first cell. Of `runs`: shape, lane, first and last entry.
 

@@ -1,4 +1,4 @@
-"""Compilation of the kernels to machine code, and the two instructions that Python has no word for.
+"""Compilation of the kernels to machine code, and the instructions that Python has no word for.
 
 Law: a compiled function is a plain function of arrays; it holds no lock of the interpreter, and its machine code is
 kept on disk, so that a worker compiles nothing that another one has. It is kept under a hash of all kernels' sources:
@@ -92,6 +92,18 @@ def popcount(typing_context: Any, word: Any) -> Any:
         return builder.ctpop(arguments[0])
 
     return numba.types.uint64(numba.types.uint64), generate
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def folded(typing_context: Any, left: Any, right: Any) -> Any:
+    """The two halves of the 128-bit product, one xor the other."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide, half = ir.IntType(128), ir.IntType(64)
+        product = builder.mul(*(builder.zext(one, wide) for one in arguments))
+        return builder.xor(builder.trunc(product, half), builder.trunc(builder.lshr(product, wide(64)), half))
+
+    return numba.types.uint64(numba.types.uint64, numba.types.uint64), generate
 
 
 @_intrinsic  # type: ignore[untyped-decorator]

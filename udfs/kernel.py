@@ -1,8 +1,10 @@
 """Matching: all subscriptions of a program against a batch of events, run by run.
 
 Law: a result depends on the program and the batch alone. Nothing is done per event or per subscription in Python, and
-memory beyond the result is bounded: a run's pairs of events and matches by MOST_PAIRS, its bitmaps of visible token
-sets by MOST_BYTES. What a worker keeps between batches (strings, scratch space) changes no result.
+memory beyond the result is bounded: a run's pairs of events and matches by MOST_PAIRS, its codes and its bitmaps of
+visible token sets by MOST_BYTES, its strings by the bounds of `udfs.strings`. A run that turns out to need more is
+taken again in halves; only a single event may have more. What a worker keeps between batches (strings, scratch space)
+changes no result.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from udfs.columns import frozen
 from udfs.encode import Encoder
 from udfs.gather import by_cluster, by_event, meet_all, order, pair, spread
 from udfs.index import INLINE, Batch
+from udfs.intern import TooLarge
 from udfs.sweep import table
 from udfs.tokens import Visible, visible
 
@@ -39,6 +42,9 @@ TILE = 4096
 SHARED = 2
 """Pairs of an event and a cluster it may meet, for each cluster, from which sorting them by cluster pays."""
 
+GROWTH = 16
+"""By this part of it a run may be longer than the one before: slowly, as one that is too large is work for nothing."""
+
 MOST_PAIRS = 1 << 24
 MOST_BYTES = 1 << 26
 MOST_ITEMS = (1 << 31) - 1  # what the offsets of an Arrow list can count
@@ -57,6 +63,7 @@ class Worker:
         self._met, self._events = np.empty(0, np.int32), np.empty(0, np.int32)
         self._pairs = np.empty((2, 0), np.int32)
         self._table = table(min(len(program.columns), INLINE), TILE)
+        self._rows = ROWS
         self._lock = Lock()
 
     def match(
@@ -67,18 +74,34 @@ class Worker:
             self._items, self._total = np.empty(max(1024, rows), np.int32), 0
             self._most = MOST_ITEMS if most is None else min(most, MOST_ITEMS)
             lengths = np.zeros(rows, np.int32)
-            step = self._step(rows)
-            for start in range(0, rows, step):
-                length = min(step, rows - start)
-                slices = [column.slice(start, length) for column in columns]
-                batch = self._batch(slices, length, seen.slice(start, length))
-                self._run(batch, lengths[start : start + length])
+            self._runs(columns, seen, lengths)
             return self._lists(lengths)
 
-    def _step(self, rows: int) -> int:
-        """The events of a run, all runs alike; fewer if their bitmaps are wide."""
-        most = max(1, min(ROWS, 8 * MOST_BYTES // max(1, int(self._program.token_sets.number[0]))))
-        return max(1, -(-rows // -(-rows // most or 1)))
+    def _step(self) -> int:
+        """The events of a run at most: fewer if the codes or the bitmap of one are wide."""
+        program = self._program
+        width = 4 * len(program.columns) + 12 * len(program.words.slots) + int(program.token_sets.number[0]) // 8
+        return max(1, min(ROWS, MOST_BYTES // max(1, width)))
+
+    def _runs(self, columns: list[pa.Array], seen: pa.ListArray | Visible, lengths: NDArray[np.int32]) -> None:
+        """Run by run; one that is too large again, half as long, and from then on a little longer each time."""
+        start = 0
+        while start < len(lengths):
+            most, left = min(self._rows, self._step()), len(lengths) - start
+            length = -(-left // -(-left // most))  # all runs alike
+            part = [column.slice(start, length) for column in columns]
+            if self._fits(part, seen.slice(start, length), lengths[start : start + length]):
+                start, self._rows = start + length, most + most // GROWTH + 1
+            else:
+                self._rows = length // 2
+
+    def _fits(self, columns: list[pa.Array], seen: pa.ListArray | Visible, lengths: NDArray[np.int32]) -> bool:
+        """Match a run; False, and nothing done, if it is too large."""
+        try:
+            self._run(self._batch(columns, len(lengths), seen), lengths)
+        except TooLarge:
+            return False
+        return True
 
     def _batch(self, columns: list[pa.Array], rows: int, seen: pa.ListArray | Visible) -> Batch:
         codes, strings, marks = self._encoder.encode(columns, rows)
@@ -89,7 +112,9 @@ class Worker:
         return Batch(codes, codes.reshape(-1), strings, marks, known.held_starts, known.held, *who)
 
     def _run(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
-        if not self._worth_sorting(batch) or not self._by_cluster(batch, lengths):
+        if len(lengths) > 1 and self._worth_sorting(batch):
+            self._by_cluster(batch, lengths)
+        else:
             self._by_event(batch, lengths)
 
     def _worth_sorting(self, batch: Batch) -> bool:
@@ -109,12 +134,12 @@ class Worker:
                 return
             self._reserve(len(self._index.keys))
 
-    def _by_cluster(self, batch: Batch, lengths: NDArray[np.int32]) -> bool:
-        """False, and nothing done, if the run has too many pairs."""
+    def _by_cluster(self, batch: Batch, lengths: NDArray[np.int32]) -> None:
+        """TooLarge, and nothing done, if the run has too many pairs."""
         starts, room = np.empty(len(lengths) + 1, np.int64), len(self._clusters)
         while meet_all(self._index, batch, starts, self._met, room) < 0:
             if len(self._met) > MOST_PAIRS:
-                return False
+                raise TooLarge
             self._met = np.empty(2 * len(self._met) + room, np.int32)
             self._events = np.zeros(len(self._met), np.int32)
         ends = np.empty(len(self._index.cluster_runs) - 1, np.int32)
@@ -128,10 +153,9 @@ class Worker:
             if done:
                 break
             if self._pairs.shape[1] >= MOST_PAIRS:
-                return False
+                raise TooLarge
             self._widen(total)
         self._order(total, lengths)
-        return True
 
     def _widen(self, total: int) -> None:
         """Room for twice as many matches, and for all entries of any cluster."""

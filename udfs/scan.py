@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from udfs.index import INLINE, PLAIN, Batch, Index
+from udfs.index import EQUAL, HOLDS, INLINE, INTERVAL, LOW, PLAIN, REST, SET, Batch, Index
 from udfs.jit import inlined, prefetch
 
-# Enumerations as plain numbers: what the compiler to machine code understands.
-_REST, _EQUAL, _LOW = 0, 1, 2
-_INTERVAL, _SET, _HOLDS = 0, 1, 2
 _ANY = 0x7FFF_FFFF
 _FEW = 4
 _AHEAD, _LINE = 8, 16
@@ -55,15 +52,15 @@ def scan(
             prefetch(codes, ahead)
             prefetch(codes, ahead + _LINE)
         begin, last = first, stop
-        if shape != _REST:
+        if shape != REST:
             code = np.int64(codes[(row + run_lane) & _ANY])
             if code < 0:
                 last = begin
-            elif shape == _EQUAL:
+            elif shape == EQUAL:
                 begin = lower(keys, begin, last, code)
                 last = lower(keys, begin, last, code + 1)
             else:
-                last = lower(keys, begin, last, code + 1 if shape == _LOW else 1 - code)
+                last = lower(keys, begin, last, code + 1 if shape == LOW else 1 - code)
         passed = total
         place: Any
         if plain:
@@ -128,9 +125,9 @@ def passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: int
     while at >= 0:
         test = (np.int64(at) & _ANY) << 3
         kind, lane, a, b = tests[test], np.int64(tests[test + 1]), np.int64(tests[test + 2]), np.int64(tests[test + 3])
-        if kind == _INTERVAL:
+        if kind == INTERVAL:
             holds = np.uint32(codes[(row + lane) & _ANY] - a) <= np.uint32(b)
-        elif kind == _SET:
+        elif kind == SET:
             code = codes[(row + lane) & _ANY]
             odd: Any = 0
             if b - a <= _FEW:
@@ -146,6 +143,6 @@ def passes(index: Index, batch: Batch, codes: Any, row: int, event: int, at: int
                 first, last = batch.held_starts[string], batch.held_starts[string + 1]
                 place = lower(batch.held, first, last, a)
                 held = place < last and batch.held[place & _ANY] == a
-            holds = held if kind == _HOLDS else not held
+            holds = held if kind == HOLDS else not held
         at = tests[test + 4] if holds else tests[test + 5]
     return at == -1

@@ -1,12 +1,13 @@
 """Strings to codes and tokens: each distinct string is resolved once, and remembered.
 
 Law: a string's number, code and tokens are a function of its bytes and its slot. A worker remembers what it has seen,
-up to a bound: past it, it forgets everything before the next run of rows, so a flood of distinct strings costs time,
-not memory.
+up to a bound: past it, it forgets everything before the next run of rows, and past twice the bound the run is given up,
+to be taken again in halves. So a flood of distinct strings, or of strings with many tokens, costs time, not memory.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from udfs.automaton import Patterns, collect
 from udfs.columns import Texts
-from udfs.intern import Interned, longer
+from udfs.intern import Interned, TooLarge, longer
 from udfs.jit import compiled
 
 MOST_STRINGS = 1 << 17
@@ -52,9 +53,24 @@ class Strings:
         self._forget()
 
     def number(self, texts: Texts, slot: int) -> NDArray[np.int32]:
-        """The number of each row's string, -1 for null."""
-        at = self._known.count
-        numbers = self._known.number(texts.data, texts.starts[:-1], texts.starts[1:], texts.valid, slot)
+        """The number of each row's string, -1 for null.
+
+        TooLarge, and everything is forgotten, if several rows take it past twice the bound.
+        """
+        at, bounded = self._known.count, len(texts.firsts) > 1
+        most = 2 * MOST_BYTES if bounded else sys.maxsize
+        try:
+            numbers = self._known.number(texts.data, texts.firsts, texts.lasts, texts.valid, slot, most)
+            if bounded and self._known.count > 2 * MOST_STRINGS:
+                raise TooLarge
+            self._resolve_from(at, most)
+        except TooLarge:
+            self._forget()
+            raise
+        return numbers
+
+    def _resolve_from(self, at: int, most: int) -> None:
+        """The codes and tokens of the strings from this number on."""
         count = self._known.count
         if count > len(self.codes):
             self.codes, self.marks = longer(self.codes, 2 * count), longer(self.marks, 2 * count)
@@ -64,13 +80,15 @@ class Strings:
             places = (self._seen, self._found, self.codes, self.marks, self.held_starts, self.held)
             at = _resolve(at, count, *known, *places)
             if at < count:
-                self.held = longer(self.held, 2 * len(self.held) + len(self._found))
-        return numbers
+                if 4 * len(self.held) >= most:
+                    raise TooLarge
+                self.held = longer(self.held, min(2 * len(self.held), most // 4) + len(self._found))
 
     def bound(self) -> None:
         """Forget everything if it is too much; the numbers given so far lose their meaning."""
-        known = self._known
-        if known.count > MOST_STRINGS or max(known.starts[known.count], 4 * len(self.held)) > MOST_BYTES:
+        count = self._known.count
+        bytes = max(self._known.starts[count], 4 * self.held_starts[count])
+        if count > MOST_STRINGS or bytes > MOST_BYTES:
             self._forget()
 
     def _forget(self) -> None:

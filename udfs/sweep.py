@@ -12,12 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from udfs.index import INLINE, PLAIN, Batch, Index
+from udfs.index import EQUAL, INLINE, LOW, PLAIN, REST, Batch, Index
 from udfs.jit import compiled, inlined, popcount, trailing_zeros
 from udfs.scan import lower, passes
 
-# Enumerations as plain numbers: what the compiler to machine code understands.
-_REST, _EQUAL, _LOW = 0, 1, 2
 _ANY = 0x7FFF_FFFF
 _LANE = INLINE - 1
 _DENSE = 8  # of so many events one must match, for all to be written
@@ -48,7 +46,7 @@ def table(lanes: int, rows: int) -> Table:
 @inlined
 def arrange(flat: Any, width: Any, lane: Any, shape: Any, events: Any, first: Any, end: Any, scratch: Any) -> Any:
     """Put the events in order: as they come, or by the code of the lane, without nulls. Returns how many there are."""
-    if shape != _REST:
+    if shape != REST:
         return _sorted(flat, width, lane, events, first, end, scratch.members, scratch.other, scratch.keys)
     for at in range(first, end):
         scratch.members[(at - first) & _ANY] = events[at & _ANY]
@@ -104,7 +102,9 @@ def sweep(
         if total + end - begin >= len(found):
             return which - first, total
         if begin >= end:
-            continue
+            if shape == EQUAL:
+                continue
+            break  # the keys ascend: nor has any entry after it
         entry = (which & _ANY) << 3
         for place in range(3):
             lane = np.int64(entries[entry + 1]) >> (10 * place) & _LANE
@@ -120,12 +120,12 @@ def sweep(
 def _stretch(shape: Any, key: Any, keys: Any, size: Any) -> Any:
     """From where to where the events of a key lie."""
     begin, end = np.int64(0), size
-    if shape == _EQUAL:
+    if shape == EQUAL:
         begin = lower(keys, begin, end, key)
         end = lower(keys, begin, end, key + 1)
-    elif shape == _LOW:
+    elif shape == LOW:
         begin = lower(keys, begin, end, key)
-    elif shape != _REST:
+    elif shape != REST:
         end = lower(keys, begin, end, 1 - key)
     return begin, end
 

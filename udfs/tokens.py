@@ -1,7 +1,7 @@
 """Which token sets may see an event: those that have a token in common with it.
 
-Law: no token in common, no match; an event or a subscription without tokens meets nobody. Tokens are texts or integers,
-and 1 is not '1'. An event's visible sets are a row of bits, so that a candidate costs one test of one bit.
+Law: no token in common, no match; an event or a subscription without tokens meets nobody. Tokens are texts or integers
+of 64 bits, and 1 is not '1'. An event's visible sets are a row of bits, so that a candidate costs one test of one bit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from udfs.jit import compiled
+
+_LARGEST = pa.scalar((1 << 63) - 1, pa.uint64())  # that a subscription can hold
 
 
 class TokenSets(NamedTuple):
@@ -78,6 +80,8 @@ def _token_numbers(values: pa.Array, texts: pa.Array, numbers: pa.Array) -> NDAr
     """The number of each event token, or -1 for one that no subscription holds."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
+    if pa.types.is_uint64(values.type):
+        values = pc.if_else(pc.less_equal(values, _LARGEST), values, None)
     if pa.types.is_integer(values.type):
         found = _index_in(values.cast(pa.int64()), numbers)
         return np.where(found >= 0, found + len(texts), -1)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from routing.matching.clauses import Clauses
 from routing.matching.predicates import Predicates
-from udfs.index import Shape, Test
+from udfs.index import EQUAL, HIGH, HOLDS, INTERVAL, LOW, SET, Test
 from udfs.jit import compiled
 
 GRIDS = (0, 2, 4, 6, 8, 10, 12, 14, 16)
@@ -35,8 +35,6 @@ TOKEN = 1 << 60
 """Cluster keys from here on are tokens; below, grid, lane and cell."""
 
 _NONE = np.float32(2)
-_INTERVAL, _SET, _HOLDS = int(Test.INTERVAL), int(Test.SET), int(Test.HOLDS)
-_REST, _EQUAL, _LOW, _HIGH = (int(shape) for shape in Shape)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +80,11 @@ def access(predicates: Predicates, share: NDArray[np.float32], conjunctions: int
     """The clusters of each conjunction; one without rows, or without a usable predicate, hangs in the root."""
     eligible = _eligible(predicates, share, tops)
     best = _best(predicates.conjunctions, eligible, conjunctions)
-    coarse = _coarse(predicates, best[best >= 0], tops)
-    counts = _cells(predicates, best, coarse, np.empty(0, np.int64), np.empty(0, np.int32))
+    grids = _grids(predicates, best, tops)
+    counts = _cells(predicates, best, grids, np.empty(0, np.int64), np.empty(0, np.int32))
     total = int(counts.sum())
     keys, used = np.empty(total, np.int64), np.empty(total, np.int32)
-    _cells(predicates, best, coarse, keys, used)
+    _cells(predicates, best, grids, keys, used)
     return Access(np.repeat(np.arange(conjunctions, dtype=np.int32), counts), keys, used)
 
 
@@ -96,8 +94,7 @@ def _eligible(predicates: Predicates, share: NDArray[np.float32], tops: NDArray[
     found = np.full(len(tests), _NONE, np.float32)
     interval = (tests == Test.INTERVAL) & (a >= 0)
     point = interval & (a == b)
-    top = tops[predicates.lanes]
-    narrow = interval & ~point & (share < 0.2) & (b < top) & (a > 0) & (b - a < 1 << GRIDS[-1])
+    narrow = interval & ~point & (share < 0.2) & (a > 0) & (b - a < 1 << GRIDS[-1])
     holds = tests == Test.HOLDS
     found[point | holds] = share[point | holds]
     found[narrow] = 2 * share[narrow]  # cells stick out at both ends
@@ -127,15 +124,23 @@ def _best(conjunctions: Any, share: Any, count: int) -> Any:
     return best
 
 
-def _coarse(predicates: Predicates, best: NDArray[np.int32], tops: NDArray[np.int64]) -> NDArray[np.int64]:
+def _grids(predicates: Predicates, best: NDArray[np.int32], tops: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each conjunction the grid that its interval hangs in: the first for a point, and for what is none."""
+    widths = np.where(predicates.tests == Test.INTERVAL, predicates.b - predicates.a + 1, 1)
+    hung = np.flatnonzero(best >= 0)
+    wide = hung[widths[best[hung]] > 1]
+    lanes, levels = predicates.lanes[best[wide]], np.searchsorted(2 << np.array(GRIDS), widths[best[wide]])
+    found = np.zeros(len(best), np.int64)
+    found[wide] = _coarse(lanes, levels, tops)[lanes, levels]
+    return found
+
+
+def _coarse(lanes: NDArray[np.int32], levels: NDArray[np.int64], tops: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each lane and width of intervals the grid that they hang in.
 
     A finer grid shows an event fewer intervals in vain, and one cluster more: of all choices of grids, each lane has
     the cheapest for the number of its intervals.
     """
-    widths = (predicates.b - predicates.a + 1)[best]
-    some = (predicates.tests[best] == Test.INTERVAL) & (widths > 1)
-    lanes, levels = predicates.lanes[best[some]], np.searchsorted(2 << np.array(GRIDS), widths[some])
     counts = np.bincount(lanes * len(GRIDS) + levels, minlength=len(tops) * len(GRIDS))
     counts, coarse = counts.reshape(-1, len(GRIDS)), np.tile(np.arange(len(GRIDS)), (len(tops), 1))
     reach = (1 << np.append(GRIDS, 62))[_CHOICES] + (1 << np.array(GRIDS))  # the values that show an event an interval
@@ -160,17 +165,16 @@ _CHOICES, _SIZES = _choices()
 
 
 def _cells(
-    predicates: Predicates, best: NDArray[np.int32], coarse: NDArray[np.int64], keys: Any, used: Any
+    predicates: Predicates, best: NDArray[np.int32], grids: NDArray[np.int64], keys: Any, used: Any
 ) -> NDArray[np.int64]:
     columns = (predicates.tests, predicates.lanes, predicates.a, predicates.b, predicates.bounds)
-    grids = np.array(GRIDS, np.int64)
-    found: NDArray[np.int64] = _fill_cells(*columns, best, grids, coarse, keys, used)
+    found: NDArray[np.int64] = _fill_cells(*columns, best, grids, np.array(GRIDS), keys, used)
     return found
 
 
 @compiled
 def _fill_cells(
-    tests: Any, lanes: Any, a: Any, b: Any, bounds: Any, best: Any, grids: Any, coarse: Any, keys: Any, used: Any
+    tests: Any, lanes: Any, a: Any, b: Any, bounds: Any, best: Any, grids: Any, shifts: Any, keys: Any, used: Any
 ) -> Any:
     """The keys of each conjunction's clusters, if there is room for them; returns how many each has."""
     counts = np.ones(len(best), np.int64)
@@ -179,21 +183,17 @@ def _fill_cells(
         row = best[conjunction]
         if row < 0:
             grid, first, last = -1, 0, 0
-        elif tests[row] == _HOLDS:
+        elif tests[row] == HOLDS:
             grid, first, last = -2, a[row], a[row]
-        elif tests[row] == _SET:
+        elif tests[row] == SET:
             grid, first, last = -3, 0, (b[row] - a[row]) // 2 - 1
         else:
-            grid = 0
-            while (2 << grids[grid]) < b[row] - a[row] + 1:
-                grid += 1
-            if a[row] < b[row]:
-                grid = coarse[lanes[row], grid]
-            first, last = a[row] >> grids[grid], b[row] >> grids[grid]
+            grid = grids[conjunction]
+            first, last = a[row] >> shifts[grid], b[row] >> shifts[grid]
         counts[conjunction] = last - first + 1
         if len(keys):
             for cell in range(first, last + 1):
-                exact = grid < 0 or grids[grid] == 0
+                exact = grid < 0 or shifts[grid] == 0
                 used[at] = row if exact else -1
                 if grid == -1:
                     keys[at] = -1
@@ -223,13 +223,13 @@ def second(
         conjunction = entries[entry]
         best = np.float32(0.8)
         for row in range(starts[conjunction], starts[conjunction + 1]):
-            if row != used[entry] and tests[row] == _INTERVAL and a[row] >= 0 and share[row] < best:
+            if row != used[entry] and tests[row] == INTERVAL and a[row] >= 0 and share[row] < best:
                 best = share[row]
                 rows[entry] = row
                 if a[row] == b[row]:
-                    shapes[entry], keys[entry] = _EQUAL, a[row]
+                    shapes[entry], keys[entry] = EQUAL, a[row]
                 elif a[row] > tops[lanes[row]] - b[row]:
-                    shapes[entry], keys[entry] = _LOW, a[row]
+                    shapes[entry], keys[entry] = LOW, a[row]
                 else:
-                    shapes[entry], keys[entry] = _HIGH, -b[row]
+                    shapes[entry], keys[entry] = HIGH, -b[row]
     return rows, shapes, keys

@@ -17,11 +17,10 @@ from routing.matching.encodings import Encodings
 from routing.matching.jumps import Jumps
 from routing.matching.predicates import HOLE, Lanes, Predicates
 from udfs.columns import Domain
-from udfs.index import INLINE, LANES, PLAIN, Index, Shape, Test
+from udfs.index import HIGH, HOLDS, INLINE, INTERVAL, LACKS, LANES, LOW, PLAIN, REST, Index
 from udfs.jit import compiled
 
-_HOLDS, _LACKS = int(Test.HOLDS), int(Test.LACKS)
-_INTERVAL, _LOW, _HIGH, _HOLE = int(Test.INTERVAL), int(Shape.LOW), int(Shape.HIGH), int(HOLE)
+_HOLE = int(HOLE)
 
 
 def index(clauses: Clauses, lanes: Lanes, predicates: Predicates, made: Encodings) -> Index:
@@ -83,7 +82,7 @@ def _groups(
     group: NDArray[np.int64] = place << 20 | lane.astype(np.int64) << 5 | shapes
     _, run, sizes = np.unique(group, return_inverse=True, return_counts=True)
     small = (sizes[run] < RUN) & (ordering >= 0)
-    ordering[small], shapes[small], keys[small] = -1, Shape.REST, 0
+    ordering[small], shapes[small], keys[small] = -1, REST, 0
     return np.where(small, place << 20, group)
 
 
@@ -128,7 +127,7 @@ def _entries(
             entries[entry, 3 + 2 * place] = -1
             best: Any = np.int64(-1)
             for row in range(first, last):
-                plain = (tests[row] == _INTERVAL or tests[row] == _HOLE) and lanes[row] < INLINE
+                plain = (tests[row] == INTERVAL or tests[row] == _HOLE) and lanes[row] < INLINE
                 free = row != settled and row != order and row != inline[0] and row != inline[1]
                 if plain and free and (best < 0 or share[row] < share[best]):
                     best = row
@@ -141,9 +140,9 @@ def _entries(
             free = row != settled and row != order and row != inline[0] and row != inline[1]
             if not free or row == inline[2]:
                 continue
-            width = tests[row] == _INTERVAL or tests[row] == _HOLE
-            left[total, 0] = _INTERVAL if width else tests[row]
-            left[total, 1] = text_slots[lanes[row]] if tests[row] == _HOLDS or tests[row] == _LACKS else lanes[row]
+            width = tests[row] == INTERVAL or tests[row] == _HOLE
+            left[total, 0] = INTERVAL if width else tests[row]
+            left[total, 1] = text_slots[lanes[row]] if tests[row] == HOLDS or tests[row] == LACKS else lanes[row]
             left[total, 2], left[total, 3] = a[row], b[row] - a[row] if width else b[row]
             left[total, 4], left[total, 5] = total + 1, -2
             total += 1
@@ -156,9 +155,9 @@ def _entries(
 @compiled
 def _settled(row: int, shape: int, a: Any, b: Any, limits: Any, lanes: Any) -> Any:
     """Whether the run leaves nothing of its predicate to test."""
-    if shape == _LOW:
+    if shape == LOW:
         return b[row] >= limits[lanes[row]]
-    return shape != _HIGH or a[row] <= 0
+    return shape != HIGH or a[row] <= 0
 
 
 def _runs(group: NDArray[np.int64], clusters: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

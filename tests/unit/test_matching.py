@@ -14,6 +14,7 @@ from routing.errors import FilterError
 from routing.filters import Limits, parse
 from routing.matching import Program, compile_program
 from udfs import kernel
+from udfs.columns import read, slots
 
 
 def found(column: pa.Array, *filters: str) -> list[list[int]]:
@@ -240,9 +241,19 @@ def test_storage_layers_do_not_matter() -> None:
 
     dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1, None, 2]), pa.array(["a", None, "b"]))
     assert found(dictionary, "x = 'a'", "x <> 'a'", "x IS NULL") == [[0], [3], [1, 2]]
+    assert found(dictionary.slice(1, 3), "x = 'b'", "x IS NULL") == [[2], [0, 1]]
+    nothing = pa.DictionaryArray.from_arrays(pa.array([None, None], pa.int8()), pa.array([], pa.string()))
+    assert found(nothing, "x = 'a'", "x <> 'a'", "x IS NULL") == [[], [], [0, 1]]
     numbers = pa.array([7, None, 8]).dictionary_encode()
     assert found(numbers, "x = 7", "x > 7", "x IS NULL") == [[0], [2], [1]]
     assert found(pc.run_end_encode(pa.array([7, 7, None])), "x = 7", "x IS NULL") == [[0, 1], [2]]
+
+
+def test_a_dictionary_may_stand_for_more_than_an_array_of_strings_holds() -> None:
+    texts = pa.array(["x" * (1 << 24), "a", "y" * (1 << 24)])
+    column = pa.DictionaryArray.from_arrays(pa.array([0] * 70 + [1, None] + [2] * 70), texts)
+    assert found(column, "x = 'a'", "x > 'xx'", "x IS NULL") == [[70], [*range(70), *range(72, 142)], [71]]
+    assert read(column, slots(0, pa.field("x", column.type))[0]).data.nbytes < 1 << 26  # type: ignore[union-attr]
 
 
 ANY_TYPES = {
@@ -377,6 +388,18 @@ def test_runs_leave_no_seam(monkeypatch: pytest.MonkeyPatch) -> None:
         assert compile_program(subscriptions, batch.schema).match(batch).equals(whole)
 
 
+def test_a_run_of_too_many_pairs_is_halved(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = pa.record_batch({"x": np.arange(1000)})
+    subscriptions = [(str(m), f"x >= {m} AND x < {1000 - m}") for m in range(60)]
+    whole = compile_program(subscriptions, batch.schema).match(batch)
+    for name, value in {"SMALL": 0, "SHARED": 0, "MOST_PAIRS": 500}.items():
+        monkeypatch.setattr(kernel, name, value)
+    program = compile_program(subscriptions, batch.schema)
+    monkeypatch.setattr(program._worker, "_by_event", None)
+    assert program.match(batch).equals(whole)
+    assert program._worker._pairs.shape[1] < 2000 + kernel.ROWS
+
+
 def test_more_matches_than_a_list_array_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel, "MOST_ITEMS", 3)
     program = compile_program([("a", "TRUE"), ("b", "TRUE")], pa.schema({}))
@@ -397,6 +420,8 @@ def test_tokens_decide_who_sees(run: int, monkeypatch: pytest.MonkeyPatch) -> No
         assert program.match(batch, events.cast(type)).to_pylist() == expected
     assert program.match(batch.slice(1), events.slice(1)).to_pylist() == expected[1:]
     assert program.match(batch, pa.array([[7], [8], [8, 7], [1], None])).to_pylist() == [[3], [], [3], [], []]
+    unsigned = pa.array([[7], [2**63 + 7], [2**64 - 1, 7], [None], None], pa.list_(pa.uint64()))
+    assert program.match(batch, unsigned).to_pylist() == [[3], [], [3], [], []]
     assert program.match(batch, pa.nulls(5, pa.list_(pa.null()))).to_pylist() == [[]] * 5
     with pytest.raises(ValueError, match="compiled with tokens"):
         program.match(batch)

@@ -20,6 +20,7 @@ from tests.strategies import filters, leaves
 from tests.unit.test_matching_reference import NAMES, batches
 from tests.ways import WAYS, Way, matching
 from udfs import kernel, strings
+from udfs.encode import Codes
 
 
 def expected(trees: list[Filter], events: list[dict[str, Any]]) -> list[list[int]]:
@@ -128,6 +129,61 @@ def test_a_flood_of_strings_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> Non
         wanted = [[0] * ("99" in text) + [1] * text.startswith("1") for text in texts]
         assert program.match(pa.record_batch({"s": texts})).to_pylist() == wanted
         assert program._worker._encoder.strings._known.count <= 100 + 64
+
+
+def substrings(text: str) -> list[str]:
+    return sorted({text[first:last] for first in range(len(text)) for last in range(first + 1, len(text) + 1)})
+
+
+@pytest.mark.parametrize("bound", [("MOST_BYTES", 1 << 10), ("MOST_STRINGS", 8)])
+def test_a_run_whose_strings_are_too_much_is_halved(bound: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strings, *bound)
+    parts = substrings("abcdefghij")
+    texts = [f"{number}{'abcdefghij'[number % 7 :]}" for number in range(200)]
+    program = compile_program([(part, f"CONTAINS(s, '{part}')") for part in parts], pa.schema({"s": pa.string()}))
+    wanted = [[place for place, part in enumerate(parts) if part in text] for text in texts]
+    assert program.match(pa.record_batch({"s": texts})).to_pylist() == wanted
+    known = program._worker._encoder.strings
+    assert known.held.nbytes <= 2 * strings.MOST_BYTES + known._found.nbytes
+    assert len(known._known.data) <= 2 * strings.MOST_BYTES and known._known.count <= 2 * strings.MOST_STRINGS
+
+
+def test_one_event_may_hold_more_than_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strings, "MOST_BYTES", 16)
+    parts = substrings("abcdefghij")
+    program = compile_program([(part, f"CONTAINS(s, '{part}')") for part in parts], pa.schema({"s": pa.string()}))
+    texts = ["a", "xx", "abcdefghij" * 10, None, "b", "abcdefghij" * 10]
+    wanted = [[place for place, part in enumerate(parts) if part in (text or "")] for text in texts]
+    assert program.match(pa.record_batch({"s": texts})).to_pylist() == wanted
+    assert program.match(pa.record_batch({"s": texts[::-1]})).to_pylist() == wanted[::-1]
+
+
+def test_the_events_of_a_run_are_fewer_if_they_are_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernel, "MOST_BYTES", 1 << 14)
+    schema = pa.schema([(f"s{n}", pa.string()) for n in range(150)] + [(f"i{n}", pa.int8()) for n in range(150)])
+    texts = [f"{name} = '1'" if name[0] == "s" else f"{name} = 1" for name in schema.names]
+    program = compile_program([(text, text) for text in texts], schema)
+    sizes, encode = [], program._worker._encoder.encode
+
+    def measured(columns: list[pa.Array], rows: int) -> Codes:
+        made = encode(columns, rows)
+        sizes.append(sum(some.nbytes for some in made))
+        return made
+
+    monkeypatch.setattr(program._worker._encoder, "encode", measured)
+    numbers = pa.array(np.arange(100) % 3, pa.int8())
+    batch = pa.record_batch([numbers.cast(field.type) for field in schema], schema=schema)
+    assert program.match(batch).to_pylist() == [list(range(300)) if n % 3 == 1 else [] for n in range(100)]
+    assert len(sizes) > 1 and max(sizes) <= kernel.MOST_BYTES
+
+
+def test_runs_grow_again_after_one_that_was_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strings, "MOST_STRINGS", 4)
+    program = compile_program([("a", "s = '1'")], pa.schema({"s": pa.string()}))
+    program.match(pa.record_batch({"s": [str(number) for number in range(30)]}))
+    assert program._worker._rows < 16
+    program.match(pa.record_batch({"s": ["1"] * 2000}))
+    assert program._worker._rows > 100
 
 
 def test_many_suffixes_and_substrings() -> None:
