@@ -27,7 +27,7 @@ from pyspark.sql.types import (
 )
 
 _MOMENT = pa.timestamp("us", "UTC")
-_ANY = pa.struct(
+ANY = pa.struct(
     [
         ("integer", pa.int64()),
         ("double", pa.float64()),
@@ -77,17 +77,22 @@ def variant_attribute(name: str, variant: Column, path: str) -> Attribute:
     decimal, moment = kind.startswith("DECIMAL"), kind.isin("TIMESTAMP", "TIMESTAMP_NTZ")
     present = kind.isNotNull() & (kind != "VOID")
     known = kind.isin("BIGINT", "DOUBLE", "FLOAT", "STRING", "BOOLEAN", "DATE") | decimal | moment
-    column = F.struct(
-        when(kind == "BIGINT", "bigint").alias("integer"),
-        when(kind.isin("DOUBLE", "FLOAT"), "double").alias("double"),
-        when(decimal, "string").alias("decimal"),
-        when(kind == "STRING", "string").alias("string"),
-        when(kind == "BOOLEAN", "boolean").alias("boolean"),
-        when(kind == "DATE", "date").alias("date"),
-        when(moment, "timestamp").alias("timestamp"),
-        F.when(present & ~known, F.lit(True)).alias("other"),
-    )
-    return Attribute(name, pa.field(name, _ANY, metadata={b"sluice": b"any"}), column)
+    children = {
+        "integer": when(kind == "BIGINT", "bigint"),
+        "double": when(kind.isin("DOUBLE", "FLOAT"), "double"),
+        "decimal": when(decimal, "string"),
+        "string": when(kind == "STRING", "string"),
+        "boolean": when(kind == "BOOLEAN", "boolean"),
+        "date": when(kind == "DATE", "date"),
+        "timestamp": when(moment, "timestamp"),
+        "other": F.when(present & ~known, F.lit(True)),
+    }
+    return any_attribute(name, F.struct(*(column.alias(child) for child, column in children.items())))
+
+
+def any_attribute(name: str, column: Column) -> Attribute:
+    """An any-typed attribute: a struct with the children of ANY, at most one of them not NULL."""
+    return Attribute(name, pa.field(name, ANY, metadata={b"sluice": b"any"}), column)
 
 
 def _flatten(schema: StructType, columns: Column, prefix: str) -> Iterator[Attribute]:

@@ -1,0 +1,210 @@
+"""The content of a version, as columns: what mappings and filters see of it, what consumers get, and when two are one.
+
+Law: in every row the attributes are what `routing.mappings.evaluate.apply` makes of the event, mapping by mapping; and
+two versions of an event have equal keys iff `routing.checker.content` calls them equal. `layout` says where values are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from routing.errors import MappingTooLarge
+from routing.filters import Filter
+from routing.mappings.ast import Mapping as Assignments
+from routing.mappings.ast import Name
+from routing.mappings.columns import Compiled, compile_mapping
+from routing.mappings.conditions import condition
+from routing.mappings.typed import Attributes, widened
+from routing.matching.attributes import Attribute, any_attribute, variant_attribute
+from routing.matching.match import referenced
+from routing.scopes.layout import OVERLAY, Layout, Typed, first, inside
+from routing.scopes.objects import ANY_TYPES, any_typed, as_object, as_variant, plain, steps
+from routing.scopes.same import bind, marked, text, variant_text
+from routing.sources import COLUMNS
+
+FAILURE = "failure"
+
+Key = TypeVar("Key", bound=Hashable)
+
+_CHILDREN: dict[Name | None, tuple[str, T.DataType]] = {
+    Name.BIGINT: ("integer", T.LongType()),
+    Name.DOUBLE: ("double", T.DoubleType()),
+    Name.DECIMAL: ("decimal", T.StringType()),
+    Name.STRING: ("string", T.StringType()),
+    Name.BOOLEAN: ("boolean", T.BooleanType()),
+    Name.DATE: ("date", T.DateType()),
+    Name.TIMESTAMP: ("timestamp", T.TimestampType()),
+    None: ("other", T.BooleanType()),
+}
+
+
+@dataclass(frozen=True)
+class Contents(Layout):
+    """How contents are laid out at one point of a flow, and what can be done with them there."""
+
+    def attributes(self) -> Attributes:
+        """The typed columns of each attribute, made when it is looked up."""
+        return _Attributes(self)
+
+    def applied(self, rows: DataFrame, mappings: Mapping[int, Assignments], by: str) -> tuple[DataFrame, Contents]:
+        """The rows, each after the mapping that its number in column `by` stands for, if any; and their layout.
+
+        Column `failure` is NULL, or why a mapping failed, now or before; such a row's content means nothing.
+        """
+        attributes = _Attributes(self, apart={})
+        made = [(chosen, _compiled(mapping, attributes)) for mapping, chosen in _grouped(mappings, by)]
+        after = self
+        for _, compiled in made:
+            types = {name: tuple(type for _, type in values) for name, values in compiled.values.items()}
+            after = after.union(Contents(self.schema, self.without, types))
+        failures = [F.col(FAILURE)] if FAILURE in rows.columns else []
+        failures += [F.when(chosen, compiled.failure) for chosen, compiled in made]
+        kept = [_column(name) for name in rows.columns if name not in (OVERLAY, FAILURE)]
+        overlay = [after.overlay(self, made)] if after.over else []
+        failure = F.coalesce(*failures, F.lit(None).cast(T.StringType())).alias(FAILURE)
+        return rows.withColumns(attributes.apart or {}).select(*kept, *overlay, failure), after
+
+    def passing(self, filters: Mapping[int, Filter], by: str) -> Column:
+        """Whether the filter that the row's number in column `by` stands for, if any, matches its content."""
+        attributes = self.attributes()
+        cases = [(chosen, condition(filter, attributes)) for filter, chosen in _grouped(filters, by)]
+        return F.coalesce(first([*cases, (F.lit(True), F.lit(True))]), F.lit(False))
+
+    def union(self, other: Contents) -> Contents:
+        """The layout with the attributes and types of both."""
+        over = dict(self.over)
+        for name, types in other.over.items():
+            over[name] = tuple(dict.fromkeys((*over.get(name, ()), *types)))
+        return Contents(self.schema, self.without, over)
+
+    def widened(self, rows: DataFrame, to: Contents) -> DataFrame:
+        """The same rows in a layout with more attributes or types."""
+        return rows if to.over == self.over else rows.withColumn(OVERLAY, to.overlay(self))
+
+    def key(self) -> Column:
+        """The same for equal contents of one event, whatever their layouts, and empty for the original.
+
+        It is made of the columns that are not as in the original.
+        """
+        original = Contents(self.schema, self.without)
+        names = sorted({way[0] for way in self.ways.values()})
+        both = [F.struct(self._text(name).alias("now"), original._text(name).alias("before")) for name in names]
+        parts = [bind(pair, _change(name)) for name, pair in zip(names, both, strict=True)]
+        return bind(F.concat_ws(",", *parts), lambda all: F.when(all == "", "").otherwise(F.md5(all)))
+
+    def _text(self, name: str) -> Column:
+        """What equal values of a column have in common; NULL if it has none."""
+        if self.inner((name,)):
+            return variant_text(self.whole((name,), marked))
+        return first(
+            [
+                (when, F.coalesce(*map(_text, values), F.lit(None).cast(T.StringType())))
+                for when, values in self.found((name,))
+            ]
+        )
+
+    def variant(self) -> Column:
+        """The payload: a VARIANT object of all columns that have a value."""
+        names = dict.fromkeys([*self.schema.names, *(way[0] for way in self.ways.values())])
+        everything = Contents(self.schema, frozenset(), self.over)
+        return as_object({name: everything.whole((name,), plain) for name in names})
+
+    def fields(self, names: Iterable[str], mapped: frozenset[str]) -> list[Attribute]:
+        """What the kernel sees, in order of names; the attributes in `mapped` may have any type.
+
+        Those that mappings may change must be in it (`touched`).
+        """
+        wanted = set(names)
+        found = referenced(wanted - mapped, self.schema, F.col(COLUMNS), without=self.without)
+        return sorted([*found, *map(self._any, wanted & mapped)], key=lambda attribute: attribute.name)
+
+    def _any(self, name: str) -> Attribute:
+        way = steps(self.schema, name)
+        if self.is_any(way):
+            whole = self.whole(way, plain)
+            return any_attribute(name, bind(whole, lambda value: variant_attribute(name, value, "$").column))
+        children: dict[str, list[Column]] = {child: [] for child, _ in _CHILDREN.values()}
+        for column, type in self.typed(way):
+            typed = widened(column, type)
+            child, stored = _CHILDREN[typed.name]
+            children[child].append(typed.column.cast(stored) if typed.name else F.when(column.isNotNull(), F.lit(True)))
+        return any_attribute(
+            name,
+            F.struct(*(F.coalesce(*children[c], F.lit(None).cast(type)).alias(c) for c, type in _CHILDREN.values())),
+        )
+
+    def touched(self, names: Iterable[str], targets: Iterable[str]) -> frozenset[str]:
+        """Those attributes that may change when mappings set or drop the targets: also what is inside and around."""
+        ways = [steps(self.schema, target) for target in targets]
+        own = {name: steps(self.schema, name) for name in names}
+        return frozenset(name for name, way in own.items() if any(inside(way, w) or inside(w, way) for w in ways))
+
+
+class _Attributes(Mapping[str, list[Typed]]):
+    """The attributes of a content by name, those of any type taken apart.
+
+    With `apart`, in columns that it collects there: Spark would take them apart again wherever they are used.
+    """
+
+    def __init__(self, contents: Contents, apart: dict[str, Column] | None = None) -> None:
+        self.contents, self.apart = contents, apart
+        self.known: dict[str, list[Typed]] = {}
+
+    def __getitem__(self, name: str) -> list[Typed]:
+        if name not in self.known:
+            self.known[name] = self._made(steps(self.contents.schema, name))
+        return self.known[name]
+
+    def _made(self, way: tuple[str, ...]) -> list[Typed]:
+        if not self.contents.is_any(way):
+            return self.contents.typed(way)
+        column = any_typed(self.contents.whole(way, plain))
+        if self.apart is not None:
+            name = f"apart{len(self.apart)}"
+            self.apart[name], column = column, F.col(name)
+        return [(column[f"v{place}"], type) for place, type in enumerate(ANY_TYPES)]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({*self.contents.schema.names} - self.contents.without | {*self.contents.over})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _grouped(chosen: Mapping[int, Key], by: str) -> list[tuple[Key, Column]]:
+    """Each value once, with the rows that it is for."""
+    groups: dict[Key, list[int]] = {}
+    for number, value in chosen.items():
+        groups.setdefault(value, []).append(number)
+    return [(value, F.col(by).isin(numbers)) for value, numbers in groups.items()]
+
+
+def _compiled(mapping: Assignments, attributes: Attributes) -> Compiled:
+    try:
+        return compile_mapping(mapping, attributes)
+    except MappingTooLarge as error:
+        return Compiled({}, F.lit(str(error)))
+
+
+def _text(value: Typed) -> Column:
+    found = text(*value)
+    return variant_text(as_variant(*value, marked)) if found is None else found
+
+
+def _change(name: str) -> Callable[[Column], Column]:
+    """What a column has become; NULL if nothing."""
+    label = F.lit(f"{json.dumps(name)}:")
+    return lambda pair: F.when(
+        ~pair["now"].eqNullSafe(pair["before"]), F.concat(label, F.coalesce(pair["now"], F.lit("-")))
+    )
+
+
+def _column(name: str) -> Column:
+    return F.col("`" + name.replace("`", "``") + "`")
