@@ -25,8 +25,8 @@ from routing.mappings.typed import Attributes, widened
 from routing.matching.attributes import Attribute, any_attribute, variant_attribute
 from routing.matching.match import referenced
 from routing.scopes.layout import OVERLAY, Layout, Typed, first, inside
-from routing.scopes.objects import ANY_TYPES, any_typed, as_object, as_variant, plain, steps
-from routing.scopes.same import bind, marked, text, variant_text
+from routing.scopes.objects import ANY_TYPES, any_typed, as_object, as_variant, steps
+from routing.scopes.same import bind, text, variant_text
 from routing.sources import COLUMNS
 
 FAILURE = "failure"
@@ -102,7 +102,7 @@ class Contents(Layout):
     def _text(self, name: str) -> Column:
         """What equal values of a column have in common; NULL if it has none."""
         if self.inner((name,)):
-            return variant_text(self.whole((name,), marked))
+            return variant_text(self.whole((name,)))
         return first(
             [
                 (when, F.coalesce(*map(_text, values), F.lit(None).cast(T.StringType())))
@@ -114,7 +114,7 @@ class Contents(Layout):
         """The payload: a VARIANT object of all columns that have a value."""
         names = dict.fromkeys([*self.schema.names, *(way[0] for way in self.ways.values())])
         everything = Contents(self.schema, frozenset(), self.over)
-        return as_object({name: everything.whole((name,), plain) for name in names})
+        return as_object({name: everything.whole((name,)) for name in names})
 
     def fields(self, names: Iterable[str], mapped: frozenset[str]) -> list[Attribute]:
         """What the kernel sees, in order of names; the attributes in `mapped` may have any type.
@@ -128,7 +128,7 @@ class Contents(Layout):
     def _any(self, name: str) -> Attribute:
         way = steps(self.schema, name)
         if self.is_any(way):
-            whole = self.whole(way, plain)
+            whole = self.whole(way)
             return any_attribute(name, bind(whole, lambda value: variant_attribute(name, value, "$").column))
         children: dict[str, list[Column]] = {child: [] for child, _ in _CHILDREN.values()}
         for column, type in self.typed(way):
@@ -165,7 +165,7 @@ class _Attributes(Mapping[str, list[Typed]]):
     def _made(self, way: tuple[str, ...]) -> list[Typed]:
         if not self.contents.is_any(way):
             return self.contents.typed(way)
-        column = any_typed(self.contents.whole(way, plain))
+        column = any_typed(self.contents.whole(way))
         if self.apart is not None:
             name = f"apart{len(self.apart)}"
             self.apart[name], column = column, F.col(name)
@@ -195,14 +195,14 @@ def _compiled(mapping: Assignments, attributes: Attributes) -> Compiled:
 
 def _text(value: Typed) -> Column:
     found = text(*value)
-    return variant_text(as_variant(*value, marked)) if found is None else found
+    return variant_text(as_variant(*value)) if found is None else found
 
 
 def _change(name: str) -> Callable[[Column], Column]:
     """What a column has become; NULL if nothing."""
     label = F.lit(f"{json.dumps(name)}:")
     return lambda pair: F.when(
-        ~pair["now"].eqNullSafe(pair["before"]), F.concat(label, F.coalesce(pair["now"], F.lit("-")))
+        ~pair["now"].eqNullSafe(pair["before"]), F.concat(label, F.coalesce(F.md5(pair["now"]), F.lit("-")))
     )
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from routing.mappings.columns import Compiled
-from routing.scopes.objects import Leaf, Steps, as_variant, placed, reached, steps
+from routing.scopes.objects import Steps, as_variant, placed, reached, steps
 from routing.sources import COLUMNS
 
 OVERLAY = "overlay"
@@ -67,14 +67,14 @@ class Layout:
             type == T.VariantType() for _, values in self.found(way) for _, type in values
         )
 
-    def whole(self, way: Steps, leaf: Leaf) -> Column:
+    def whole(self, way: Steps) -> Column:
         """The attribute with all that is inside it, as a VARIANT."""
 
         def change(name: str) -> Callable[[Column], Column]:
-            new = _coalesced(self._values(name), leaf)
+            new = _coalesced(self._values(name))
             return lambda value: F.when(self._is_set(name), new).otherwise(value)
 
-        outer = first([(when, _coalesced(values, leaf)) for when, values in self.found(way)])
+        outer = first([(when, _coalesced(values)) for when, values in self.found(way)])
         return placed(outer, [(self.ways[name][len(way) :], change(name)) for name in self.inner(way)])
 
     def inner(self, way: Steps) -> list[str]:
@@ -129,5 +129,5 @@ def _of_type(values: Sequence[Typed], type: T.DataType) -> Column:
     return F.coalesce(*(column for column, other in values if other == type), F.lit(None).cast(type))
 
 
-def _coalesced(values: Sequence[Typed], leaf: Leaf) -> Column:
-    return F.coalesce(*(as_variant(*value, leaf) for value in values), F.lit(None).cast(T.VariantType()))
+def _coalesced(values: Sequence[Typed]) -> Column:
+    return F.coalesce(*(as_variant(*value) for value in values), F.lit(None).cast(T.VariantType()))

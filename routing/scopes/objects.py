@@ -18,7 +18,6 @@ from routing.scopes.same import bind
 from routing.variant_path import variant_path
 
 Steps: TypeAlias = tuple[str, ...]
-Leaf: TypeAlias = Callable[[Column, T.DataType], Column]
 Change: TypeAlias = tuple[Steps, Callable[[Column], Column]]  # where, and what becomes of the VARIANT there
 
 ANY_TYPES: tuple[T.DataType, ...] = (
@@ -99,23 +98,18 @@ def _typed(variant: Column, children: Column) -> Column:
     return F.struct(*(column.cast(type).alias(f"v{place}") for place, (column, type) in enumerate(typed)))
 
 
-def as_variant(column: Column, type: T.DataType, leaf: Leaf) -> Column:
-    """The value as a VARIANT, NULL if it is not there; what is no object or array by `leaf`."""
+def as_variant(column: Column, type: T.DataType) -> Column:
+    """The value as a VARIANT, NULL if it is not there; the null of JSON is NULL."""
     match type:
         case T.StructType():
-            fields = {field.name: as_variant(column[field.name], field.dataType, leaf) for field in type}
+            fields = {field.name: as_variant(column[field.name], field.dataType) for field in type}
             return F.when(column.isNotNull(), as_object(fields))
         case T.ArrayType() | T.MapType():
             return F.to_variant_object(column)
+        case T.VariantType():
+            return F.when(~F.is_variant_null(column), column)
         case _:
-            return leaf(column, type)
-
-
-def plain(column: Column, type: T.DataType) -> Column:
-    """The `leaf` of a payload: the value as it is. The null of JSON is NULL."""
-    if isinstance(type, T.VariantType):
-        return F.when(~F.is_variant_null(column), column)
-    return column.cast(T.VariantType())
+            return column.cast(T.VariantType())
 
 
 def as_object(fields: Mapping[str, Column]) -> Column:
