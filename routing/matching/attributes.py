@@ -68,16 +68,21 @@ def variant_columns(schema: StructType, columns: Column, prefix: str = "") -> di
 
 def variant_attribute(name: str, variant: Column, path: str) -> Attribute:
     """The attribute at a path of a VARIANT column, any-typed."""
-    inner = F.try_variant_get(variant, path, "variant")
-    kind = F.schema_of_variant(inner)
+    children = any_children(F.try_variant_get(variant, path, "variant"))
+    return any_attribute(name, F.struct(*(column.alias(child) for child, column in children.items())))
+
+
+def any_children(variant: Column) -> dict[str, Column]:
+    """The value of a VARIANT in the child for its type, NULL in the others."""
+    kind = F.schema_of_variant(variant)
 
     def when(condition: Column, type: str) -> Column:
-        return F.when(condition, F.try_variant_get(inner, "$", type))
+        return F.when(condition, F.try_variant_get(variant, "$", type))
 
     decimal, moment = kind.startswith("DECIMAL"), kind.isin("TIMESTAMP", "TIMESTAMP_NTZ")
     present = kind.isNotNull() & (kind != "VOID")
     known = kind.isin("BIGINT", "DOUBLE", "FLOAT", "STRING", "BOOLEAN", "DATE") | decimal | moment
-    children = {
+    return {
         "integer": when(kind == "BIGINT", "bigint"),
         "double": when(kind.isin("DOUBLE", "FLOAT"), "double"),
         "decimal": when(decimal, "string"),
@@ -87,7 +92,6 @@ def variant_attribute(name: str, variant: Column, path: str) -> Attribute:
         "timestamp": when(moment, "timestamp"),
         "other": F.when(present & ~known, F.lit(True)),
     }
-    return any_attribute(name, F.struct(*(column.alias(child) for child, column in children.items())))
 
 
 def any_attribute(name: str, column: Column) -> Attribute:

@@ -7,7 +7,7 @@ two versions of an event have equal keys iff `routing.checker.content` calls the
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 
 from routing.errors import MappingTooLarge
 from routing.filters import Filter
+from routing.filters.ast import attributes as mentioned
 from routing.mappings.ast import Mapping as Assignments
 from routing.mappings.ast import Name
 from routing.mappings.columns import Compiled, compile_mapping
@@ -25,8 +26,8 @@ from routing.mappings.typed import Attributes, widened
 from routing.matching.attributes import Attribute, any_attribute, variant_attribute
 from routing.matching.match import referenced
 from routing.scopes.layout import OVERLAY, Layout, Typed, first, inside
-from routing.scopes.objects import ANY_TYPES, any_typed, as_object, as_variant, steps
-from routing.scopes.same import bind, text, variant_text
+from routing.scopes.objects import ANY_TYPES, Steps, any_typed, as_object, steps
+from routing.scopes.same import bind, texts
 from routing.sources import COLUMNS
 
 FAILURE = "failure"
@@ -58,7 +59,8 @@ class Contents(Layout):
 
         Column `failure` is NULL, or why a mapping failed, now or before; such a row's content means nothing.
         """
-        attributes = _Attributes(self, apart={})
+        apart: dict[str, Column] = {}
+        attributes = _Attributes(self, apart)
         made = [(chosen, _compiled(mapping, attributes)) for mapping, chosen in _grouped(mappings, by)]
         after = self
         for _, compiled in made:
@@ -69,13 +71,20 @@ class Contents(Layout):
         kept = [_column(name) for name in rows.columns if name not in (OVERLAY, FAILURE)]
         overlay = [after.overlay(self, made)] if after.over else []
         failure = F.coalesce(*failures, F.lit(None).cast(T.StringType())).alias(FAILURE)
-        return rows.withColumns(attributes.apart or {}).select(*kept, *overlay, failure), after
+        return rows.withColumns(apart).select(*kept, *overlay, failure), after
 
     def passing(self, filters: Mapping[int, Filter], by: str) -> Column:
         """Whether the filter that the row's number in column `by` stands for, if any, matches its content."""
-        attributes = self.attributes()
-        cases = [(chosen, condition(filter, attributes)) for filter, chosen in _grouped(filters, by)]
-        return F.coalesce(first([*cases, (F.lit(True), F.lit(True))]), F.lit(False))
+        names = sorted(frozenset[str]().union(*map(mentioned, filters.values())))
+        apart = [name for name in names if self.is_any(steps(self.schema, name))]
+
+        def passes(seen: Column) -> Column:
+            attributes = _Attributes(self, known={name: _typed(seen[f"a{place}"]) for place, name in enumerate(apart)})
+            cases = [(chosen, condition(filter, attributes)) for filter, chosen in _grouped(filters, by)]
+            return F.coalesce(first(cases, F.lit(True)), F.lit(False))
+
+        columns = [self.apart(steps(self.schema, name)).alias(f"a{place}") for place, name in enumerate(apart)]
+        return bind(F.struct(*columns), passes) if columns else passes(F.lit(None))
 
     def union(self, other: Contents) -> Contents:
         """The layout with the attributes and types of both."""
@@ -95,20 +104,13 @@ class Contents(Layout):
         """
         original = Contents(self.schema, self.without)
         names = sorted({way[0] for way in self.ways.values()})
-        both = [F.struct(self._text(name).alias("now"), original._text(name).alias("before")) for name in names]
-        parts = [bind(pair, _change(name)) for name, pair in zip(names, both, strict=True)]
-        return bind(F.concat_ws(",", *parts), lambda all: F.when(all == "", "").otherwise(F.md5(all)))
+        values = [contents.whole((name,)) for name in names for contents in (self, original)]
 
-    def _text(self, name: str) -> Column:
-        """What equal values of a column have in common; NULL if it has none."""
-        if self.inner((name,)):
-            return variant_text(self.whole((name,)))
-        return first(
-            [
-                (when, F.coalesce(*map(_text, values), F.lit(None).cast(T.StringType())))
-                for when, values in self.found((name,))
-            ]
-        )
+        def key(texts: Column) -> Column:
+            parts = [_change(name, texts[2 * place], texts[2 * place + 1]) for place, name in enumerate(names)]
+            return bind(F.concat_ws(",", *parts), lambda all: F.when(all == "", "").otherwise(F.md5(all)))
+
+        return bind(texts(values), key) if names else F.lit("")
 
     def variant(self) -> Column:
         """The payload: a VARIANT object of all columns that have a value."""
@@ -128,17 +130,15 @@ class Contents(Layout):
     def _any(self, name: str) -> Attribute:
         way = steps(self.schema, name)
         if self.is_any(way):
-            whole = self.whole(way)
-            return any_attribute(name, bind(whole, lambda value: variant_attribute(name, value, "$").column))
-        children: dict[str, list[Column]] = {child: [] for child, _ in _CHILDREN.values()}
+            return any_attribute(name, bind(self.whole(way), lambda value: variant_attribute(name, value, "$").column))
+        children: dict[str, list[Column]] = {}
         for column, type in self.typed(way):
             typed = widened(column, type)
             child, stored = _CHILDREN[typed.name]
-            children[child].append(typed.column.cast(stored) if typed.name else F.when(column.isNotNull(), F.lit(True)))
-        return any_attribute(
-            name,
-            F.struct(*(F.coalesce(*children[c], F.lit(None).cast(type)).alias(c) for c, type in _CHILDREN.values())),
-        )
+            there = typed.column.cast(stored) if typed.name else F.when(column.isNotNull(), F.lit(True))
+            children.setdefault(child, []).append(there)
+        every = [F.coalesce(*children.get(c, ()), F.lit(None).cast(type)).alias(c) for c, type in _CHILDREN.values()]
+        return any_attribute(name, F.struct(*every))
 
     def touched(self, names: Iterable[str], targets: Iterable[str]) -> frozenset[str]:
         """Those attributes that may change when mappings set or drop the targets: also what is inside and around."""
@@ -146,36 +146,51 @@ class Contents(Layout):
         own = {name: steps(self.schema, name) for name in names}
         return frozenset(name for name, way in own.items() if any(inside(way, w) or inside(w, way) for w in ways))
 
+    def apart(self, way: Steps) -> Column:
+        """An attribute of any type as a struct with a field for each type."""
+        return bind(
+            self.whole(way), lambda value: F.struct(*(c.alias(f"v{n}") for n, c in enumerate(any_typed(value))))
+        )
+
 
 class _Attributes(Mapping[str, list[Typed]]):
-    """The attributes of a content by name, those of any type taken apart.
+    """The attributes of a content by name, but for those that are `known`.
 
-    With `apart`, in columns that it collects there: Spark would take them apart again wherever they are used.
+    With `columns`, those of any type are taken apart in columns collected there: Spark would do it at every use.
     """
 
-    def __init__(self, contents: Contents, apart: dict[str, Column] | None = None) -> None:
-        self.contents, self.apart = contents, apart
-        self.known: dict[str, list[Typed]] = {}
+    def __init__(
+        self,
+        contents: Contents,
+        columns: dict[str, Column] | None = None,
+        known: Mapping[str, list[Typed]] | None = None,
+    ) -> None:
+        self.contents, self.columns, self.known = contents, columns, dict(known or {})
 
     def __getitem__(self, name: str) -> list[Typed]:
         if name not in self.known:
             self.known[name] = self._made(steps(self.contents.schema, name))
         return self.known[name]
 
-    def _made(self, way: tuple[str, ...]) -> list[Typed]:
+    def _made(self, way: Steps) -> list[Typed]:
         if not self.contents.is_any(way):
             return self.contents.typed(way)
-        column = any_typed(self.contents.whole(way))
-        if self.apart is not None:
-            name = f"apart{len(self.apart)}"
-            self.apart[name], column = column, F.col(name)
-        return [(column[f"v{place}"], type) for place, type in enumerate(ANY_TYPES)]
+        apart = self.contents.apart(way)
+        if self.columns is None:
+            return _typed(apart)
+        name = f"apart{len(self.columns)}"
+        self.columns[name] = apart
+        return _typed(F.col(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter({*self.contents.schema.names} - self.contents.without | {*self.contents.over})
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+
+def _typed(apart: Column) -> list[Typed]:
+    return [(apart[f"v{place}"], type) for place, type in enumerate(ANY_TYPES)]
 
 
 def _grouped(chosen: Mapping[int, Key], by: str) -> list[tuple[Key, Column]]:
@@ -193,17 +208,10 @@ def _compiled(mapping: Assignments, attributes: Attributes) -> Compiled:
         return Compiled({}, F.lit(str(error)))
 
 
-def _text(value: Typed) -> Column:
-    found = text(*value)
-    return variant_text(as_variant(*value)) if found is None else found
-
-
-def _change(name: str) -> Callable[[Column], Column]:
+def _change(name: str, now: Column, before: Column) -> Column:
     """What a column has become; NULL if nothing."""
-    label = F.lit(f"{json.dumps(name)}:")
-    return lambda pair: F.when(
-        ~pair["now"].eqNullSafe(pair["before"]), F.concat(label, F.coalesce(F.md5(pair["now"]), F.lit("-")))
-    )
+    new = F.concat(F.lit(f"{json.dumps(name)}:"), F.coalesce(F.md5(now), F.lit("-")))
+    return F.when(~now.eqNullSafe(before), new)
 
 
 def _column(name: str) -> Column:

@@ -7,9 +7,9 @@ inside it, except where an entry further inside is set too: that was set later, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeAlias
 
 from pyspark.sql import Column
@@ -23,6 +23,7 @@ from routing.sources import COLUMNS
 OVERLAY = "overlay"
 
 Typed: TypeAlias = tuple[Column, T.DataType]
+Case: TypeAlias = tuple[Column, list[Typed]]  # when, and the value then
 
 
 @dataclass(frozen=True)
@@ -43,39 +44,37 @@ class Layout:
         """The attributes of the overlay, in order."""
         return {name: steps(self.schema, name) for name in sorted(self.over)}
 
-    def found(self, way: Steps) -> list[tuple[Column, list[Typed]]]:
-        """Who may decide about an attribute: entries, if they are set, the innermost first; then the original."""
-        found = []
-        for name in sorted((n for n, w in self.ways.items() if inside(way, w)), key=lambda n: -len(self.ways[n])):
+    def found(self, way: Steps) -> tuple[list[Case], list[Typed]]:
+        """Who may decide about an attribute: entries, where they are set, the innermost first; else the original."""
+        around = [name for name, outer in self.ways.items() if inside(way, outer)]
+        entries = []
+        for name in sorted(around, key=lambda name: len(self.ways[name]), reverse=True):
             inner = way[len(self.ways[name]) :]
-            values = [there for value in self._values(name) if (there := reached(*value, inner))]
-            found.append((self._is_set(name), values))
+            entries.append((self._is_set(name), [v for one in self._values(name) if (v := reached(*one, inner))]))
         original = None if ".".join(way) in self.without else reached(F.col(COLUMNS), self.schema, way)
-        return [*found, (F.lit(True), [original] if original else [])]
-
-    def typed(self, way: Steps) -> list[Typed]:
-        """The attribute as a column for each type; not for one that `is_any`."""
-        found = self.found(way)
-        if len(found) == 1:
-            return found[0][1]
-        types = dict.fromkeys(type for _, values in found for _, type in values)
-        return [(first([(when, _of_type(values, type)) for when, values in found]), type) for type in types]
+        return entries, [original] if original else []
 
     def is_any(self, way: Steps) -> bool:
-        """Whether the attribute's value has to be put together, or taken apart, as a VARIANT."""
-        return bool(self.inner(way)) or any(
-            type == T.VariantType() for _, values in self.found(way) for _, type in values
-        )
+        """Whether the attribute has to be put together, or taken apart, as a VARIANT."""
+        entries, original = self.found(way)
+        every = [*original, *(value for _, values in entries for value in values)]
+        return bool(self.inner(way)) or any(type == T.VariantType() for _, type in every)
+
+    def typed(self, way: Steps) -> list[Typed]:
+        """The attribute as a column for each type; not of one that `is_any`."""
+        entries, original = self.found(way)
+        types = dict.fromkeys(type for values in (*(values for _, values in entries), original) for _, type in values)
+        return [(_decided(entries, original, partial(_of_type, type)), type) for type in types]
 
     def whole(self, way: Steps) -> Column:
         """The attribute with all that is inside it, as a VARIANT."""
 
         def change(name: str) -> Callable[[Column], Column]:
-            new = _coalesced(self._values(name))
+            new = _variant(self._values(name))
             return lambda value: F.when(self._is_set(name), new).otherwise(value)
 
-        outer = first([(when, _coalesced(values)) for when, values in self.found(way)])
-        return placed(outer, [(self.ways[name][len(way) :], change(name)) for name in self.inner(way)])
+        changes = [(self.ways[name][len(way) :], change(name)) for name in self.inner(way)]
+        return placed(_decided(*self.found(way), _variant), changes)
 
     def inner(self, way: Steps) -> list[str]:
         """The attributes of the overlay that are inside this one."""
@@ -97,10 +96,10 @@ class Layout:
         old = (
             self._new(name, before._is_set(name), before._values(name)) if known else self._new(name, F.lit(False), [])
         )
-        return first([*cases, (F.lit(True), old)])
+        return first(cases, old)
 
     def _new(self, name: str, is_set: Column, values: Sequence[Typed]) -> Column:
-        typed = [_of_type(values, type).alias(f"v{place}") for place, type in enumerate(self.over[name])]
+        typed = [_of_type(type, values).alias(f"v{place}") for place, type in enumerate(self.over[name])]
         return F.struct(is_set.alias("set"), *typed)
 
     def _is_set(self, name: str) -> Column:
@@ -116,18 +115,23 @@ def inside(inner: Steps, outer: Steps) -> bool:
     return inner[: len(outer)] == outer
 
 
-def first(cases: Sequence[tuple[Column, Column]]) -> Column:
+def first(cases: Iterable[tuple[Column, Column]], otherwise: Column) -> Column:
     """The value of the first case that holds."""
-    (when, then), *others = cases
-    column = F.when(when, then)
-    for when, then in others:
-        column = column.when(when, then)
-    return column
+    column: Column | None = None
+    for when, then in cases:
+        column = F.when(when, then) if column is None else column.when(when, then)
+    return otherwise if column is None else column.otherwise(otherwise)
 
 
-def _of_type(values: Sequence[Typed], type: T.DataType) -> Column:
-    return F.coalesce(*(column for column, other in values if other == type), F.lit(None).cast(type))
+def _decided(entries: list[Case], original: list[Typed], value: Callable[[list[Typed]], Column]) -> Column:
+    return first([(when, value(values)) for when, values in entries], value(original))
 
 
-def _coalesced(values: Sequence[Typed]) -> Column:
-    return F.coalesce(*(as_variant(*value) for value in values), F.lit(None).cast(T.VariantType()))
+def _of_type(type: T.DataType, values: Sequence[Typed]) -> Column:
+    columns = [column for column, other in values if other == type]
+    return F.coalesce(*columns) if columns else F.lit(None).cast(type)
+
+
+def _variant(values: Sequence[Typed]) -> Column:
+    columns = [as_variant(*value) for value in values]
+    return F.coalesce(*columns) if columns else F.lit(None).cast(T.VariantType())

@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from routing.matching.attributes import variant_attribute
+from routing.matching.attributes import any_children
 from routing.scopes.same import bind
 from routing.variant_path import variant_path
 
@@ -72,30 +72,25 @@ def reached(column: Column, type: T.DataType, way: Steps) -> tuple[Column, T.Dat
     return None
 
 
-def any_typed(variant: Column) -> Column:
-    """The value of a VARIANT as a struct with a field for each of ANY_TYPES, at most one of them not NULL.
+def any_typed(variant: Column) -> list[Column]:
+    """The value of a VARIANT as a column for each of ANY_TYPES, at most one of them not NULL.
 
     A decimal is in the first of its types that keeps all its digits; one that none keeps is rounded.
     """
-    return bind(
-        variant, lambda value: bind(variant_attribute("", value, "$").column, lambda children: _typed(value, children))
-    )
-
-
-def _typed(variant: Column, children: Column) -> Column:
-    decimal = children["decimal"]
+    child = any_children(variant)
+    decimal = child["decimal"]
     tiny, huge = decimal.rlike(r"^-?0\.[0-9]{19}"), decimal.rlike(r"^-?[0-9]{21}")
     columns = [
-        children["integer"],
-        children["double"],
+        child["integer"],
+        child["double"],
         F.when(~tiny & ~huge, decimal),
         F.when(tiny, decimal),
         F.when(huge, decimal),
-        *(children[child] for child in ("string", "boolean", "date", "timestamp")),
-        F.when(children["other"], variant),
+        *(child[name] for name in ("string", "boolean", "date", "timestamp")),
+        F.when(child["other"], variant),
     ]
-    typed = zip(columns, ANY_TYPES, strict=True)
-    return F.struct(*(column.cast(type).alias(f"v{place}") for place, (column, type) in enumerate(typed)))
+    decimals = [isinstance(type, T.DecimalType) for type in ANY_TYPES]
+    return [c.cast(type) if is_text else c for c, type, is_text in zip(columns, ANY_TYPES, decimals, strict=True)]
 
 
 def as_variant(column: Column, type: T.DataType) -> Column:

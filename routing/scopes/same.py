@@ -1,13 +1,13 @@
 r"""The text that equal values have in common, and no others: the key of a version is made of such texts.
 
 Law: as `routing.checker.content` compares. All numeric types are one domain, in which a double stands for the number it
-prints as (`routing.filters.exact`): 100, 100.00 and 1E2 are the text `100`. A text ends with the kind of the value, of
-an object the kinds of its fields: a date is no string that looks like it.
+prints as (`routing.filters.exact`): 100, 100.00 and 1E2 are the text `100`. A text is JSON and then the kind of the
+value, of an object the kinds of its fields: a date is no string that looks like it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -18,30 +18,9 @@ _NUMERIC = r"BIGINT|DOUBLE|FLOAT|DECIMAL\([0-9]+,[0-9]+\)"
 _2_63, _2_64 = 2.0**63, 2.0**64
 
 
-def text(column: Column, type: T.DataType) -> Column | None:
-    """The text of a value of a plain type; none for other types: theirs is that of the VARIANT."""
-    match type:
-        case T.IntegralType():
-            return F.concat(column.cast(T.StringType()), F.lit("|N"))
-        case T.DecimalType():
-            return F.concat(_digits(column.cast(T.StringType())), F.lit("|N"))
-        case T.FractionalType():
-            return F.concat(bind(column.cast(T.DoubleType()), _double), F.lit("|N"))
-        case T.BooleanType():
-            return F.concat(column.cast(T.StringType()), F.lit("|BOOLEAN"))
-        case T.StringType():
-            return F.concat(F.to_json(column.cast(T.VariantType())), F.lit("|STRING"))
-        case T.DateType():
-            return F.concat(F.to_json(column.cast(T.VariantType())), F.lit("|DATE"))
-        case T.TimestampType() | T.TimestampNTZType():
-            return F.concat(F.to_json(column.cast(T.TimestampType()).cast(T.VariantType())), F.lit("|TIMESTAMP"))
-        case _:
-            return None
-
-
-def variant_text(variant: Column) -> Column:
-    """The text of a VARIANT: its JSON, in which numbers are written as above, and its kinds."""
-    return bind(variant, _variant)
+def texts(variants: Iterable[Column]) -> Column:
+    """An array of the texts of VARIANTs; the text of NULL is NULL."""
+    return F.transform(F.array(*variants), lambda variant: bind(_unified(variant), _text))
 
 
 def bind(value: Column, body: Callable[[Column], Column]) -> Column:
@@ -49,10 +28,17 @@ def bind(value: Column, body: Callable[[Column], Column]) -> Column:
     return F.get(F.transform(F.array(value), body), F.lit(0))
 
 
-def _variant(variant: Column) -> Column:
+def _unified(variant: Column) -> Column:
+    """Floats are doubles, and timestamps without a zone are in the session's."""
+    kind, cases = F.schema_of_variant(variant), {"FLOAT": "double", "TIMESTAMP_NTZ": "timestamp"}
+    casts = [F.when(kind == k, F.try_variant_get(variant, "$", t).cast("variant")) for k, t in cases.items()]
+    return F.coalesce(*casts, variant)
+
+
+def _text(variant: Column) -> Column:
     tokens = F.regexp_extract_all(F.to_json(variant), F.lit(_TOKENS), F.lit(0))
-    kinds = F.regexp_replace(F.schema_of_variant(variant), F.lit(_NUMERIC), F.lit("N"))
-    return F.concat(F.array_join(F.transform(tokens, _token), ""), F.lit("|"), kinds)
+    kinds = F.regexp_replace(F.schema_of_variant(variant), _NUMERIC, "NUMBER")
+    return F.concat(F.array_join(F.transform(tokens, _token), ""), kinds)
 
 
 def _token(token: Column) -> Column:
@@ -80,8 +66,7 @@ def _double(double: Column) -> Column:
         tiny.cast(T.DoubleType()) == double, tiny.cast(T.StringType())
     )
     return (
-        F.when(F.isnan(double) | (size == float("inf")), F.to_json(double.cast(T.VariantType())))
-        .when((size < _2_63) & (F.rint(double) == double), double.try_cast(T.LongType()).cast(T.StringType()))
+        F.when((size < _2_63) & (F.rint(double) == double), double.try_cast(T.LongType()).cast(T.StringType()))
         .when(size < 1e38, F.coalesce(F.when(size >= _2_63, _large(double)), _digits(broken), printed))
         .otherwise(printed)
     )
