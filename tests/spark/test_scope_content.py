@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from datetime import date
 from decimal import Decimal, localcontext
 from typing import Any
@@ -22,8 +23,7 @@ from pyspark.sql import types as T
 from routing.checker.content import same_value
 from routing.errors import MappingFailed
 from routing.filters import Filter, evaluate, parse
-from routing.mappings import Mapping, apply, parse_mapping
-from routing.mappings.ast import Assign
+from routing.mappings import Mapping, apply, parse_mapping, to_sql
 from routing.scopes.content import FAILURE, Contents
 from routing.sources import COLUMNS
 from tests.properties import test_mapping_columns as typed
@@ -70,6 +70,7 @@ def get(tree: Tree, name: str) -> Any:
 
 
 def put(tree: Tree, name: str, value: Any) -> None:
+    """Sets or, with None, drops what is there. Where something is set in no object, one is made."""
     *outer, last = way(name)
     for step in outer:
         if not isinstance(tree.get(step), dict):
@@ -87,13 +88,26 @@ def flat(tree: Tree) -> dict[str, Any]:
     return {name: value for name in NAMES if (value := get(tree, name)) is not None}
 
 
-def mapped(mapping: Mapping, tree: Tree) -> Tree:
-    """The tree after the mapping: every expression sees the tree before, and outer attributes are set before inner."""
-    after = apply(mapping, flat(tree))
-    result = dict(tree)
-    for assignment in sorted(mapping.assignments, key=lambda assignment: len(way(assignment.attribute))):
-        put(result, assignment.attribute, after.get(assignment.attribute) if isinstance(assignment, Assign) else None)
-    return result
+@dataclass
+class Version:
+    """The original and what has been set since, None for dropped; setting an attribute forgets what was set inside."""
+
+    original: Tree
+    settings: dict[str, Any] = field(default_factory=dict)
+    history: list[str] = field(default_factory=list)
+
+    @property
+    def tree(self) -> Tree:
+        tree = dict(self.original)
+        for name in sorted(self.settings, key=lambda name: len(way(name))):
+            put(tree, name, self.settings[name])
+        return tree
+
+    def mapped(self, mapping: Mapping) -> Version:
+        after = apply(mapping, flat(self.tree))
+        new = {one.attribute: after.get(one.attribute) for one in mapping.assignments}
+        kept = {n: v for n, v in self.settings.items() if not any(way(n)[: len(way(o))] == way(o) for o in new)}
+        return Version(self.original, kept | new, [*self.history, to_sql(mapping)])
 
 
 def same(value: Any) -> Hashable:
@@ -164,12 +178,25 @@ def expression(draw: random.Random, target: str) -> str:
 
 # The comparison.
 
-CHILDREN = ("integer", "double", "decimal", "string", "boolean", "date", "timestamp", "other")
+CHILDREN: dict[str, T.DataType] = {
+    "integer": T.LongType(),
+    "double": T.DoubleType(),
+    "decimal": T.DecimalType(),
+    "string": T.StringType(),
+    "boolean": T.BooleanType(),
+    "date": T.DateType(),
+    "timestamp": T.TimestampType(),
+    "other": T.VariantType(),
+}
 
 
 def image(value: Any) -> Any:
     """Equal images for equal values of one type; what is no plain value is just there."""
     return "other" if isinstance(value, dict | list) else typed.image(value)
+
+
+def struct(columns: Iterable[Column]) -> Column:
+    return F.struct(F.lit(None).alias("none"), *(column.alias(f"v{place}") for place, column in enumerate(columns)))
 
 
 def seen(column: Column, type: T.DataType) -> Column:
@@ -183,22 +210,17 @@ def seen(column: Column, type: T.DataType) -> Column:
 
 
 def value(row: Row, types: list[T.DataType]) -> Any:
-    found = [(value, type) for value, type in zip(row, types, strict=True) if value is not None]
+    found = [(value, type) for value, type in zip(row[1:], types, strict=True) if value is not None]
     assert len(found) <= 1, found
     for value, type in found:
-        if isinstance(type, T.TimestampType):
-            return ("timestamp", value)
-        return value if isinstance(type, T.StructType | T.VariantType) else image(value)
-    return None
-
-
-def child(row: Row) -> Any:
-    found = {child: row[child] for child in CHILDREN if row[child] is not None}
-    assert len(found) <= 1, found
-    for child, value in found.items():
-        if child in ("other", "timestamp"):
-            return "other" if child == "other" else ("timestamp", value)
-        return image(Decimal(value) if child == "decimal" else value)
+        match type:
+            case T.TimestampType():
+                return ("timestamp", value)
+            case T.DecimalType():
+                return image(Decimal(value))
+            case T.StructType() | T.VariantType():
+                return "other"
+        return image(value)
     return None
 
 
@@ -208,89 +230,73 @@ def python(payload: T.VariantVal) -> Any:
 
 
 class Branches:
-    """Versions of events, as rows and as trees; where a mapping failed there is no tree any more."""
+    """Versions of events, as rows and as trees; none where a mapping has failed."""
 
     def __init__(self, spark: SparkSession, draw: random.Random, number: int, branches: int) -> None:
         self.spark, self.draw = spark, draw
         rows, trees = events(spark, draw, number)
         numbers = spark.range(branches).select(F.col("id").cast("int").alias("branch"))
-        self.rows = rows.crossJoin(numbers).withColumn(FAILURE, F.lit(None).cast("string")).localCheckpoint()
+        self.rows = rows.crossJoin(numbers).localCheckpoint()
         self.contents = Contents(rows.schema[COLUMNS].dataType, frozenset({"id"}))
-        self.trees: dict[tuple[int, int], Tree | None] = {
-            (n, branch): tree for n, tree in enumerate(trees) for branch in range(branches)
+        self.versions: dict[tuple[int, int], Version | None] = {
+            (n, branch): Version(tree) for n, tree in enumerate(trees) for branch in range(branches)
         }
-        self.id_as_it_came = dict.fromkeys(self.trees, True)
-        self.versions: dict[int, list[tuple[str, Hashable]]] = {n: [] for n in range(number)}
+        self.keys: dict[int, list[tuple[str, Hashable]]] = {n: [] for n in range(number)}
         self.counts = {"failed": 0, "original": 0, "equal": 0, "different": 0, "passed": 0, "stopped": 0}
 
     def round(self, mappings: dict[int, Mapping], filters: dict[int, Filter]) -> None:
-        chosen = {place: self.draw.randrange(len(mappings) + 2) for place in self.trees}
+        chosen = {place: self.draw.randrange(len(mappings) + 2) for place in self.versions}
         numbers = self.spark.createDataFrame(
             [(*place, by) for place, by in chosen.items()], "n int, branch int, by int"
         )
         rows = self.rows.drop("by").join(numbers, ["n", "branch"])
         rows, self.contents = self.contents.applied(rows, mappings, "by")
         self.rows = rows.localCheckpoint()
-        for place, by in chosen.items():
-            tree = self.trees[place]
-            if tree is None or by not in mappings:
-                continue
+        for place, version in self.versions.items():
             try:
-                self.trees[place] = mapped(mappings[by], tree)
-                self.id_as_it_came[place] &= all(one.attribute != "id" for one in mappings[by].assignments)
+                mapping = mappings.get(chosen[place])
+                self.versions[place] = version.mapped(mapping) if version and mapping else version
             except MappingFailed:
-                self.trees[place] = None
-        self.check(chosen, filters)
+                self.versions[place] = None
+        self.check({place: filters.get(by) for place, by in chosen.items()}, filters)
 
-    def check(self, chosen: dict[tuple[int, int], int], filters: dict[int, Filter]) -> None:
-        import time; t0=time.time()
+    def check(self, judges: dict[tuple[int, int], Filter | None], filters: dict[int, Filter]) -> None:
         attributes = self.contents.attributes()
-        types = {name: [type for _, type in attributes[name]] for name in NAMES}
-        typed_columns = [
-            F.array().alias(f"typed {name}")
-            if not types[name]
-            else F.struct(*(seen(c, t).alias(f"v{n}") for n, (c, t) in enumerate(attributes[name]))).alias(
-                f"typed {name}"
-            )
-            for name in NAMES
-        ]
-        kernel = [
-            F.struct(
-                *(seen(a.column[c], T.TimestampType() if c == "timestamp" else T.NullType()).alias(c) for c in CHILDREN)
-            ).alias(f"kernel {a.name}")
-            for a in self.contents.fields(NAMES, frozenset(NAMES))
-        ]
-        print("COLUMNS", time.time()-t0)
-        key, payload = self.contents.key().alias("key"), self.contents.variant().alias("payload")
-        passing = self.contents.passing(filters, "by").alias("passing")
-        import time; t0=time.time()
-        sel = self.rows.select("n", "branch", FAILURE, key, payload, passing, *typed_columns, *kernel)
-        t1=time.time(); got=sel.collect(); print("SELECT",t1-t0,"COLLECT",time.time()-t1)
-        for row in got:
+        looked = {name: attributes[name] for name in [*PLAIN, *self.draw.sample(NESTED, 4), "i1.q", "gone"]}
+        columns = [struct(seen(c, type) for c, type in found).alias(f"typed {n}") for n, found in looked.items()]
+        kernel = self.contents.fields(self.draw.sample(NAMES, 15), frozenset(NAMES))
+        columns += [struct(seen(a.column[c], CHILDREN[c]) for c in CHILDREN).alias(f"kernel {a.name}") for a in kernel]
+        columns += [self.contents.key().alias("key"), self.contents.variant().alias("payload")]
+        columns += [self.contents.passing(filters, "by").alias("passing")]
+        for row in self.rows.select("n", "branch", FAILURE, *columns).collect():
             place = (row["n"], row["branch"])
-            tree = self.trees[place]
-            assert (row[FAILURE] is not None) == (tree is None), (place, row[FAILURE])
-            if tree is None:
+            version = self.versions[place]
+            assert (row[FAILURE] is None) == (version is not None), (place, row[FAILURE], version)
+            if version is None:
                 self.counts["failed"] += 1
                 continue
-            for name in NAMES:
-                want = image(get(tree, name))
-                assert value(row[f"typed {name}"], types[name]) == want, (name, tree)
-                assert child(row[f"kernel {name}"]) == want, (name, tree)
-            everything = {"id": "e", **tree} if self.id_as_it_came[place] else tree
-            assert same(python(row["payload"])) == same(everything), (python(row["payload"]), everything)
-            passes = chosen[place] not in filters or evaluate(filters[chosen[place]], flat(tree)) is True
-            assert row["passing"] == passes, (filters.get(chosen[place]), tree)
+            tree = version.tree
+            for name, found in looked.items():
+                got = value(row[f"typed {name}"], [type for _, type in found])
+                assert got == image(get(tree, name)), (name, got, version)
+            for name in (a.name for a in kernel):
+                got = value(row[f"kernel {name}"], list(CHILDREN.values()))
+                assert got == image(get(tree, name)), (name, got, version)
+            payload, expected = python(row["payload"]), tree if "id" in version.settings else {"id": "e", **tree}
+            assert same(payload) == same(expected), (payload, version)
+            judge = judges[place]
+            passes = judge is None or evaluate(judge, flat(tree)) is True
+            assert row["passing"] == passes, (judge, version)
             self.counts["passed" if passes else "stopped"] += 1
-            self.compare(row["n"], row["key"], tree)
+            self.compare(row["n"], row["key"], version)
 
-    def compare(self, event: int, key: str, tree: Tree) -> None:
+    def compare(self, event: int, key: str, version: Version) -> None:
         """The key against those of all versions of the event so far, in whatever layout they were."""
-        mine = same(tree)
-        for other, theirs in self.versions[event]:
-            assert (key == other) == (mine == theirs), (key, other, mine, theirs)
+        mine = same(version.tree)
+        for other, theirs in self.keys[event]:
+            assert (key == other) == (mine == theirs), (key, other, theirs, version)
             self.counts["equal" if key == other and key else "original" if key == other else "different"] += 1
-        self.versions[event].append((key, mine))
+        self.keys[event].append((key, mine))
 
 
 @pytest.fixture
@@ -315,5 +321,7 @@ def test_versions_are_the_reference(spark: SparkSession, interpreted: None) -> N
         }
         mappings = [mapping(draw) for _ in range(9)]
         branches.round(dict(enumerate([*mappings, mappings[0]])), filters)
-        import time; print("ROUND", time.time(), branches.counts)
+        import time
+
+        print("ROUND", time.time(), branches.counts)
     assert min(branches.counts.values()) > 50, branches.counts
