@@ -11,18 +11,16 @@ everything it depends on is in the snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routing.admit import admit, source_columns
-from routing.matching.attributes import Attribute
 from routing.matching.match import arrow_schema, packed, referenced
 from routing.scopes.flow import CONTENT, JUDGED, OWN, TAKEN, TRAIL, Versions, flow
 from routing.scopes.graph import WORLD
 from routing.scopes.judge import Matched, policy
-from routing.scopes.trails import Way
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS
 from schemas.delivery import (
@@ -55,28 +53,26 @@ def match(versions: Versions, snapshot: Snapshot) -> Matched:
     found = referenced(names, snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source))
     if snapshot.scopes is None:
         called = snapshot.matcher(arrow_schema(found))(packed(found))
-        return Matched(_exploded(versions.originals, called).withColumn(PATH, F.array(F.lit(WORLD))))
-    own = F.col(CONSUMER) == F.col(PUBLISHER)
-    matched = _matched(versions.originals, found, snapshot).where(~F.col(OWN) | own).drop(OWN)
+        return Matched(versions.originals.select("*", F.inline(called)).withColumn(PATH, F.array(F.lit(WORLD))))
+    called = snapshot.seeing(arrow_schema(found))(packed(found), F.col(TRAIL))
+    matched = _seen(versions.originals, called, lambda own: ~F.col(OWN) | own).drop(OWN)
     if versions.moved is None or versions.contents is None:
         return Matched(matched)
     contents = versions.contents
     fields = contents.fields(names, contents.touched(names, snapshot.scopes.mapped))
-    moved = _matched(versions.moved, fields, snapshot, versions.ways)
+    called = snapshot.seeing(arrow_schema(fields), versions.ways)(packed(fields), F.col(TRAIL))
+    moved = _seen(versions.moved, called, lambda own: ~own | (F.col(CONTENT) == ""))
     parts = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, EVENT, CONSUMER, SUBSCRIPTION_IDS, PATH]
     originals = matched.select(*parts, F.lit("").alias(CONTENT), F.lit("").alias(TAKEN))
-    return Matched(originals, moved.where(~own | (F.col(CONTENT) == "")).select(*parts, CONTENT, TAKEN, JUDGED))
+    return Matched(originals, moved.select(*parts, CONTENT, TAKEN, JUDGED))
 
 
-def _matched(
-    rows: DataFrame, found: Sequence[Attribute], snapshot: Snapshot, ways: Sequence[Way] | None = None
-) -> DataFrame:
-    return _exploded(rows, snapshot.seeing(arrow_schema(found), ways)(packed(found), F.col(TRAIL)))
+def _seen(rows: DataFrame, called: Column, kept: Callable[[Column], Column]) -> DataFrame:
+    """A row for each entry of the call that is kept; it is told whether the consumer is the publisher.
 
-
-def _exploded(rows: DataFrame, called: Column) -> DataFrame:
-    """A row for each entry. The call itself is exploded: a named column in between would be evaluated twice."""
-    return rows.select("*", F.explode(called).alias("matched")).select(*rows.columns, "matched.*")
+    Entries are left out before they become rows: of a filter behind `inline` Spark 4.0 and 4.1 make plans that fail.
+    """
+    return rows.select("*", F.inline(F.filter(called, lambda entry: kept(entry[CONSUMER] == F.col(PUBLISHER)))))
 
 
 def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:

@@ -159,7 +159,7 @@ class Control:
             self._key, self._last = key, None
             if scopes or edges or granted or isolated:
                 graph, problems = graph_of(self._tables, scopes, edges, components, granted)
-                properties = {row["component"]: dict(row["properties"] or {}) for row in components}
+                properties = {row["component"]: row["properties"] or {} for row in components}
                 self._last = Scopes(key, graph, tuple(problems), properties)
         return self._last
 
@@ -183,6 +183,6 @@ def rows(tables: Tables, table: str, version: int | None = None) -> list[Row]:
     age = ("row_commit_version", "row_id")
     found = tables.read(table, version).select("*", *(f"_metadata.{name}" for name in age)).toArrow()
     newest: dict[object, Row] = {}
-    for row in found.sort_by([(name, "ascending") for name in age]).to_pylist():
+    for row in found.sort_by([(name, "ascending") for name in age]).to_pylist(maps_as_pydicts="strict"):
         newest[tuple(row[name] for name in _KEYS[table])] = row
     return list(newest.values())
