@@ -1,4 +1,4 @@
-"""Scopes: who is where, what may cross from one place to another, and in which form. No Spark."""
+"""Scopes: who is where, what may cross from one place to another, and in which form. Spark only below `content`."""
 
 from routing.scopes.graph import Edge, Graph, Scope, accept
 

@@ -38,7 +38,7 @@ _FIELDS = T.MapType(T.StringType(), T.VariantType())
 def steps(schema: T.StructType, name: str) -> Steps:
     """The way to an attribute: a column, and fields inside it. A name below a plain column is one step, a new column.
 
-    >>> schema = T.StructType().add("a", T.StructType().add("x", "int")).add("v", "variant").add("i", "int")
+    >>> schema = T.StructType().add("a", T.StructType().add("x", "long")).add("v", "variant").add("i", "long")
     >>> steps(schema, "a.x"), steps(schema, "a.y.z"), steps(schema, "v.x"), steps(schema, "i.x"), steps(schema, "n.x")
     (('a', 'x'), ('a', 'y', 'z'), ('v', 'x'), ('i.x',), ('n', 'x'))
     """
