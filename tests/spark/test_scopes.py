@@ -9,6 +9,6 @@ from tests.packed import Packed, random_runs, without_memory
 
 
 def test_random_systems_deliver_what_the_reference_delivers(make_engine: Callable[..., Engine]) -> None:
-    packed = Packed(make_engine, map(without_memory, random_runs(0, 40)), notifications={"layout": "bucket"})
+    packed = Packed(make_engine, map(without_memory, random_runs(0, 200)), notifications={"layout": "bucket"})
     for number, clock in enumerate((1000.0, 1010.0, 1030.0)):
         assert packed.step(number, clock) == []
