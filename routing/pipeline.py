@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routing.admit import admit, source_columns
+from routing.flow import CONTENT, JUDGED, OWN, TAKEN, TRAIL, Versions, flow
 from routing.matching.match import arrow_schema, packed, referenced
-from routing.scopes.flow import CONTENT, JUDGED, OWN, TAKEN, TRAIL, Versions, flow
+from routing.policy import Matched, policy
 from routing.scopes.graph import WORLD
-from routing.scopes.judge import Matched, policy
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS
 from schemas.delivery import (

@@ -27,6 +27,8 @@ LAYERS = [
     {"subscriptions"},
     {"snapshot"},
     {"admit"},
+    {"flow"},
+    {"policy"},
     {"pipeline"},
     {"sink"},
     {"running"},

@@ -10,12 +10,13 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from hashlib import md5
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -35,11 +36,9 @@ from routing.scopes.content import FAILURE, Contents
 from routing.scopes.control import Scopes
 from routing.scopes.layout import OVERLAY
 from routing.scopes.trails import Way, Ways
+from routing.snapshot import Snapshot
 from routing.sources import COLUMNS
 from schemas.delivery import DETAIL, EVENT, EVENT_ID, PUBLISHED_AT, PUBLISHER, RANK, REASON
-
-if TYPE_CHECKING:
-    from routing.snapshot import Snapshot
 
 TRAIL, CONTENT, JUDGED, TAKEN, CROSSING = "trail", "content", "judged", "taken", "crossing"
 OWN = "own"
@@ -127,6 +126,8 @@ class _Rounds:
         self.snapshot, self.scopes, self.versions = snapshot, snapshot.scopes, versions
         self.ways = Ways(self.scopes.ways.boundaries, _subscribing(snapshot))
         self.numbers: dict[Way, int] = {}
+        self.starts: dict[int, frozenset[int]] = {}
+        """Where what is on each way may have begun."""
         self.rounds: list[tuple[DataFrame, Contents]] = []
 
     def run(self, placed: DataFrame) -> None:
@@ -138,16 +139,15 @@ class _Rounds:
             nobody_judged().alias(JUDGED),
         )
         contents = Contents(self.snapshot.schema, source_columns(self.snapshot.source))
-        known: Mapping[int, Way] = dict(enumerate(self.scopes.begin))
         first = True
         while rows is not None:
             crossed = self._crossed(rows, contents, first)
-            moves = self._moves(crossed, known)
+            moves = self._moves(crossed, first)
             if not moves:
                 break
             moved, contents = self._moved(crossed, contents, moves)
             self.rounds.append((moved, contents))
-            known, first = {move.next: move.way for move in moves}, False
+            first = False
             rising = {move.next for move in moves if move.rises}
             rows = moved.where(_among(TRAIL, rising)) if rising else None
         self._finish()
@@ -160,15 +160,17 @@ class _Rounds:
         # Cut loose from its plan, which would grow with every round.
         return rows.select("*", F.explode(cross(packed(found), F.col(TRAIL))).alias(CROSSING)).localCheckpoint()
 
-    def _moves(self, crossed: DataFrame, known: Mapping[int, Way]) -> list[Move]:
+    def _moves(self, crossed: DataFrame, first: bool) -> list[Move]:
         """Where each pair of a trail and a crossing leads to, of those that occur."""
         pairs = crossed.select(TRAIL, CROSSING).distinct().collect()
-        found = []
+        known, found = self.scopes.begin if first else list(self.numbers), []
         for trail, number in sorted((row[TRAIL], row[CROSSING]) for row in pairs):
             crossing = self.scopes.crossings[number]
             way = self.ways.moved(known[trail], crossing)
             if way is not None:
                 beyond = self.numbers.setdefault(way, len(self.numbers))
+                begun = frozenset({trail}) if first else self.starts[trail]
+                self.starts[beyond] = self.starts.get(beyond, frozenset()) | begun
                 found.append(Move(trail, number, known[trail], crossing, way, beyond, self.scopes.reaches(way)))
         return found
 
@@ -192,10 +194,34 @@ class _Rounds:
             _GROUP,
             _ORDER,
         )
+        if self._may_be_many():
+            beyond = self._limited(beyond)
         if not unique:
             same = Window.partitionBy(RANK, CONTENT, _GROUP, JUDGED).orderBy(_ORDER)
             beyond = beyond.withColumn("first", F.row_number().over(same)).where("first = 1").drop("first")
         return beyond.drop(_GROUP, _ORDER), contents
+
+    def _may_be_many(self) -> bool:
+        """Whether an event may have more versions than are allowed: a content is a function of the way."""
+        ways = Counter(start for starts in self.starts.values() for start in starts)
+        return max(ways.values()) + 1 > self.snapshot.config.scopes.versions
+
+    def _limited(self, beyond: DataFrame) -> DataFrame:
+        """Without the contents that are too many for one event; those of earlier rounds come first."""
+        most = self.snapshot.config.scopes.versions
+        known = [rows.select(RANK, CONTENT, F.lit(0).alias("new"), TAKEN) for rows, _ in self.rounds]
+        original = beyond.select(RANK, F.lit("").alias(CONTENT), F.lit(0).alias("new"), F.lit("").alias(TAKEN))
+        every = reduce(
+            DataFrame.unionByName, [original, *known, beyond.select(RANK, CONTENT, F.lit(1).alias("new"), TAKEN)]
+        )
+        first = every.groupBy(RANK, CONTENT).agg(F.min(F.struct("new", TAKEN)).alias("first"))
+        place = F.row_number().over(Window.partitionBy(RANK).orderBy("first"))
+        beyond = beyond.join(
+            first.select(RANK, CONTENT, (place <= most).alias("kept")), [RANK, CONTENT]
+        ).localCheckpoint()
+        detail = F.concat(F.lit(f"the event has {most} versions already, without the version "), F.col(CONTENT))
+        self.versions.dead.append(beyond.where(~F.col("kept")).select(*_dead("versions", detail)))
+        return beyond.where("kept").drop("kept")
 
     def _through(
         self, rows: DataFrame, contents: Contents, crossings: Mapping[int, Crossing]

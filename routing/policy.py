@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from routing.filters.ast import attributes
+from routing.flow import JUDGED
 from routing.mappings.conditions import condition
 from routing.scopes.control import Scopes
-from routing.scopes.flow import JUDGED
 from routing.scopes.policy import ALL, Delivery
+from routing.snapshot import Snapshot
 from schemas.delivery import CONSUMER, EVENT_ID, PUBLISHER, RANK
-
-if TYPE_CHECKING:
-    from routing.snapshot import Snapshot
 
 _FLOW, _PROPERTIES, _COMPONENT = "flow", "properties", "component"
 _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
