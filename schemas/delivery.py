@@ -1,7 +1,8 @@
 """What the engine delivers, keeps and refuses: notifications, the journal of events, and dead letters.
 
-Law: every row carries the ordinal of the batch that wrote it. An event is in exactly one of `events` and
-`dead_letters`, once for each time it arrived (beyond a cap, duplicates are only counted).
+Law: every row carries the ordinal of the batch that wrote it. A row that arrived is in exactly one of `events` and
+`dead_letters` (beyond a cap, duplicates are only counted). An event that a boundary or a grant stopped on its way
+(`mapping`, `versions`, `refused`) is in both.
 """
 
 from __future__ import annotations
@@ -71,13 +72,13 @@ EVENTS = Table(
 
 DEAD_LETTERS = Table(
     "dead_letters",
-    "Every event that was refused, with the reason and the row as it came",
+    "Every event that was refused or stopped on its way, with the reason and the row as it came",
     StructType(
         [
             column(
                 REASON,
                 _TEXT,
-                "malformed, missing_id, missing_publisher, missing_time, duplicate or conflict",
+                "malformed, missing_id, missing_publisher, missing_time, duplicate, conflict; mapping, versions or refused",
                 required=True,
             ),
             column(DETAIL, _TEXT, "what exactly is wrong, and where"),
