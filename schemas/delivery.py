@@ -78,7 +78,8 @@ DEAD_LETTERS = Table(
             column(
                 REASON,
                 _TEXT,
-                "malformed, missing_id, missing_publisher, missing_time, duplicate, conflict; mapping, versions or refused",
+                "malformed, missing_id, missing_publisher, missing_time, duplicate, conflict; "
+                "mapping, versions or refused",
                 required=True,
             ),
             column(DETAIL, _TEXT, "what exactly is wrong, and where"),
