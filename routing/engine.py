@@ -218,8 +218,14 @@ class Engine:
         schema = StructType.fromJson(json.loads(opening.schema))
         scoped = self._scopes.scopes(opening.control)
         self._report_problems(active, scoped, opening.clock)
-        source, journal = self._source(opening.source), self._journal(opening)
-        return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped)
+        source, journal, memory = self._source(opening.source), self._journal(opening), self._memory(opening)
+        return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory)
+
+    def _memory(self, opening: Opening) -> DataFrame | None:
+        """What policies remember from earlier batches; None if there cannot be anything."""
+        if self.tables.version("policy_state") == 0:
+            return None
+        return self.tables.read("policy_state").where(F.col(BATCH) < opening.ordinal)
 
     def _journal(self, opening: Opening) -> DataFrame | None:
         """The events that a new one may repeat; None if there cannot be any.

@@ -31,16 +31,18 @@ from pyspark.sql.types import (
 
 from routing.admit import source_columns
 from routing.matching.match import arrow_schema, packed
+from routing.memory import CONTENT, REMEMBERING, SCOPE, TAKEN, VALUE, judged
 from routing.scopes.boundaries import Crossing
 from routing.scopes.content import FAILURE, Contents
 from routing.scopes.control import Scopes
 from routing.scopes.layout import OVERLAY
+from routing.scopes.policy import Publishing
 from routing.scopes.trails import Way, Ways
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS
 from schemas.delivery import DETAIL, EVENT, EVENT_ID, PUBLISHED_AT, PUBLISHER, RANK, REASON
 
-TRAIL, CONTENT, JUDGED, TAKEN, CROSSING = "trail", "content", "judged", "taken", "crossing"
+TRAIL, JUDGED, CROSSING = "trail", "judged", "crossing"
 OWN = "own"
 _NEXT, _GROUP, _ORDER = "next", "group", "order"
 _PARTS = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, COLUMNS, EVENT]
@@ -58,6 +60,7 @@ class Versions:
     contents: Contents | None = None
     ways: list[Way] = field(default_factory=list)
     dead: list[DataFrame] = field(default_factory=list)
+    remembered: list[DataFrame] = field(default_factory=list)
 
     @property
     def letters(self) -> DataFrame | None:
@@ -128,37 +131,63 @@ class _Rounds:
         self.numbers: dict[Way, int] = {}
         self.starts: dict[int, frozenset[int]] = {}
         """Where what is on each way may have begun."""
+        self.waiting: list[Waiting] = []
         self.rounds: list[tuple[DataFrame, Contents]] = []
 
     def run(self, placed: DataFrame) -> None:
         """All rounds; then what moved, in one layout."""
-        rows: DataFrame | None = placed.where(_among(TRAIL, self.scopes.rising)).select(
-            *_PARTS,
-            TRAIL,
-            F.lit("").alias(CONTENT),
-            nobody_judged().alias(JUDGED),
+        rows = placed.where(_among(TRAIL, self.scopes.rising)).select(
+            *_PARTS, TRAIL, F.lit("").alias(CONTENT), nobody_judged().alias(JUDGED), F.lit("").alias(TAKEN)
         )
-        contents = Contents(self.snapshot.schema, source_columns(self.snapshot.source))
-        first = True
-        while rows is not None:
-            crossed = self._crossed(rows, contents, first)
-            moves = self._moves(crossed, first)
-            if not moves:
-                break
-            moved, contents = self._moved(crossed, contents, moves)
-            self.rounds.append((moved, contents))
-            first = False
-            rising = {move.next for move in moves if move.rises}
-            rows = moved.where(_among(TRAIL, rising)) if rising else None
+        fronts = [Front(rows, Contents(self.snapshot.schema, source_columns(self.snapshot.source)), first=True)]
+        while fronts or self.waiting:
+            if fronts:
+                front = fronts.pop()
+                crossed = self._crossed(front)
+                moves = self._moves(crossed, front.first)
+                going = [move for move in moves if not move.remembers]
+                held = [move for move in moves if move.remembers]
+                if held:
+                    self.waiting.append(Waiting(crossed, front.contents, held))
+                fronts += self._onwards(crossed, front.contents, going)
+            else:
+                fronts += self._let_out()
         self._finish()
 
-    def _crossed(self, rows: DataFrame, contents: Contents, first: bool) -> DataFrame:
+    def _onwards(
+        self, crossed: DataFrame, contents: Contents, moves: list[Move], passed: DataFrame | None = None
+    ) -> list[Front]:
+        """Make the moves; what may cross more is a new front."""
+        if not moves:
+            return []
+        moved, contents = self._moved(crossed, contents, moves, passed)
+        self.rounds.append((moved, contents))
+        rising = {move.next for move in moves if move.rises}
+        return [Front(moved.where(_among(TRAIL, rising)), contents)] if rising else []
+
+    def _let_out(self) -> list[Front]:
+        """Let scopes that remember judge, once nothing below them is on its way; what passes goes on."""
+        held = {move.crossing.edge.child: move.crossing.policy for one in self.waiting for move in one.moves}
+        blocked = {scope for inner in held for scope in self.scopes.above(inner)}
+        ready = {scope: policy for scope, policy in held.items() if scope not in blocked}
+        leaving = [one.leaving(ready) for one in self.waiting]
+        passed, remembered = judged(reduce(DataFrame.unionByName, leaving), ready, self.snapshot)
+        self.versions.remembered.append(remembered)
+        fronts = []
+        for one in self.waiting:
+            going = [move for move in one.moves if move.crossing.edge.child in ready]
+            one.moves = [move for move in one.moves if move.crossing.edge.child not in ready]
+            fronts += self._onwards(one.crossed, one.contents, going, passed)
+        self.waiting = [one for one in self.waiting if one.moves]
+        return fronts
+
+    def _crossed(self, front: Front) -> DataFrame:
         """Each version once for every crossing that lets it pass."""
-        names = self.scopes.filtered
-        found = contents.fields(names, frozenset() if first else contents.touched(names, self.scopes.mapped))
-        cross = self.snapshot.crosser(arrow_schema(found), None if first else self.numbers)
+        names, contents = self.scopes.filtered, front.contents
+        found = contents.fields(names, frozenset() if front.first else contents.touched(names, self.scopes.mapped))
+        cross = self.snapshot.crosser(arrow_schema(found), None if front.first else self.numbers)
         # Cut loose from its plan, which would grow with every round.
-        return rows.select("*", F.explode(cross(packed(found), F.col(TRAIL))).alias(CROSSING)).localCheckpoint()
+        return front.rows.select("*", F.explode(cross(packed(found), F.col(TRAIL))).alias(CROSSING)).localCheckpoint()
 
     def _moves(self, crossed: DataFrame, first: bool) -> list[Move]:
         """Where each pair of a trail and a crossing leads to, of those that occur."""
@@ -174,22 +203,24 @@ class _Rounds:
                 found.append(Move(trail, number, known[trail], crossing, way, beyond, self.scopes.reaches(way)))
         return found
 
-    def _moved(self, crossed: DataFrame, contents: Contents, moves: list[Move]) -> tuple[DataFrame, Contents]:
+    def _moved(
+        self, crossed: DataFrame, contents: Contents, moves: list[Move], passed: DataFrame | None
+    ) -> tuple[DataFrame, Contents]:
         """The versions beyond their crossings: the first of each group."""
         table, unique = _table(moves, self.scopes)
         rows = crossed.drop(TAKEN).join(
             F.broadcast(crossed.sparkSession.createDataFrame(table, _MOVES)), [TRAIL, CROSSING]
         )
-        rows = rows.where(_sampled())
+        rows = rows.where(_sampled()) if passed is None else rows.join(passed, [SCOPE, RANK, CONTENT], "left_semi")
         rows, contents = self._through(rows, contents, {move.number: move.crossing for move in moves})
         flow = F.concat_ws("|", "judge", CONTENT, "flow")
-        judged = F.when(F.col("judge").isNotNull(), F.array_append(JUDGED, flow)).otherwise(F.col(JUDGED))
+        chosen = F.when(F.col("judge").isNotNull(), F.array_append(JUDGED, flow)).otherwise(F.col(JUDGED))
         beyond = rows.select(
             *_PARTS,
             *([OVERLAY] if contents.over else []),
             F.col(_NEXT).alias(TRAIL),
             contents.key().alias(CONTENT),
-            judged.alias(JUDGED),
+            chosen.alias(JUDGED),
             TAKEN,
             _GROUP,
             _ORDER,
@@ -247,9 +278,40 @@ class _Rounds:
         for _, contents in self.rounds[1:]:
             layout = layout.union(contents)
         moved = reduce(DataFrame.unionByName, (contents.widened(rows, layout) for rows, contents in self.rounds))
-        payload = F.when(F.col(CONTENT) == "", F.col(EVENT)).otherwise(layout.variant())
+        payload = F.when(layout.untouched(), F.col(EVENT)).otherwise(layout.variant())
         self.versions.moved = moved.withColumn(EVENT, payload).localCheckpoint()
         self.versions.contents, self.versions.ways = layout, list(self.numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """Versions that may cross something; at first, the events where they were published."""
+
+    rows: DataFrame
+    contents: Contents
+    first: bool = False
+
+
+@dataclass(eq=False)
+class Waiting:
+    """Versions that would leave scopes which remember."""
+
+    crossed: DataFrame
+    contents: Contents
+    moves: list[Move]
+
+    def leaving(self, ready: Mapping[str, Publishing]) -> DataFrame:
+        """Scope, rank, content, taken and value of those that would leave these scopes."""
+        mine = [(move.trail, move.number, move.crossing.edge.child) for move in self.moves]
+        pairs = [row for row in mine if row[2] in ready]
+        table = self.crossed.sparkSession.createDataFrame(pairs, _LEAVING)
+        value = F.lit(None).cast(StringType())
+        for scope, policy in ready.items():
+            if policy.kind == "throttle":
+                text = F.coalesce(self.contents.text(policy.attribute), F.lit(""))
+                value = F.when(F.col(SCOPE) == scope, text).otherwise(value)
+        rows = self.crossed.join(F.broadcast(table), [TRAIL, CROSSING])
+        return rows.select(SCOPE, RANK, CONTENT, TAKEN, value.alias(VALUE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,6 +326,19 @@ class Move:
     next: int
     rises: bool
 
+    @property
+    def remembers(self) -> bool:
+        """Whether the scope that it leaves judges by what it remembers."""
+        return self.crossing.policy.kind in REMEMBERING
+
+
+_LEAVING = StructType(
+    [
+        StructField(TRAIL, IntegerType()),
+        StructField(CROSSING, IntegerType()),
+        StructField(SCOPE, StringType()),
+    ]
+)
 
 _MOVES = StructType(
     [
@@ -276,7 +351,7 @@ _MOVES = StructType(
         StructField("judge", IntegerType()),
         StructField("flow", StringType()),
         StructField("gates", ArrayType(StringType())),
-        StructField("sampled", StringType()),
+        StructField(SCOPE, StringType()),
         StructField("below", LongType()),
     ]
 )
@@ -301,7 +376,7 @@ def _table(moves: list[Move], scopes: Scopes) -> tuple[list[tuple[Any, ...]], bo
                 None if crossing.judge is None else scopes.numbers[crossing.judge],
                 md5(repr(move.before.flow).encode()).hexdigest() if crossing.judge else None,
                 list(crossing.names),
-                crossing.edge.child if samples else None,
+                crossing.edge.child,
                 ceil(policy.share * 16**13) if samples else None,
             )
         )
@@ -321,6 +396,6 @@ def _subscribing(snapshot: Snapshot) -> frozenset[str]:
 
 def _sampled() -> Column:
     """Whether a scope that samples lets the event out."""
-    text = F.concat_ws("\0", F.lit("sample"), F.col("sampled"), F.col(PUBLISHER), F.col(EVENT_ID))
+    text = F.concat_ws("\0", F.lit("sample"), F.col(SCOPE), F.col(PUBLISHER), F.col(EVENT_ID))
     share = F.conv(F.substring(F.md5(text), 1, 13), 16, 10).cast(LongType())
-    return F.col("sampled").isNull() | (share < F.col("below"))
+    return F.col("below").isNull() | (share < F.col("below"))

@@ -20,7 +20,7 @@ from routing.tables import Tables
 from schemas import BATCHES, CONTROL
 from schemas.engine import CLOCK, CLOSED, KEY, OPENED, ORDINAL, STATE
 
-OUTPUTS = ("notifications", "events", "dead_letters")
+OUTPUTS = ("notifications", "events", "dead_letters", "policy_state")
 
 
 class Ledger:

@@ -17,8 +17,9 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routing.admit import admit, source_columns
-from routing.flow import CONTENT, JUDGED, OWN, TAKEN, TRAIL, Versions, flow
+from routing.flow import JUDGED, OWN, TRAIL, Versions, flow
 from routing.matching.match import arrow_schema, packed, referenced
+from routing.memory import CONTENT, TAKEN
 from routing.policy import Matched, policy
 from routing.scopes.graph import WORLD
 from routing.snapshot import Snapshot

@@ -57,6 +57,8 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
             dead.append(_letters(versions.letters, snapshot))
         if dead:
             _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot)
+        if versions and versions.remembered:
+            _once(tables, "policy_state", reduce(DataFrame.unionByName, versions.remembered), snapshot)
         notified = 0
         if versions and len(snapshot.active):
             rows = shape(policy(match(versions, snapshot), snapshot), snapshot)
@@ -75,7 +77,7 @@ def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot) -> in
     """Append, unless this batch has done so before; how many rows it wrote, now or then."""
     opening = snapshot.opening
     if opening.retry:
-        written = tables.appended(table, tag=opening.tag, since=opening.outputs[table])
+        written = tables.appended(table, tag=opening.tag, since=opening.outputs.get(table, 0))
         if written is not None:
             return written
     observed = Observation()

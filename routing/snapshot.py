@@ -44,6 +44,7 @@ class Snapshot:
     programs: Programs
     journal: DataFrame | None = None
     scopes: Scopes | None = None
+    memory: DataFrame | None = None
 
     def matcher(self, schema: pa.Schema) -> Callable[[Column], Column]:
         """The active subscriptions, as a function from a struct of these attributes to the consumers that match."""
@@ -69,7 +70,7 @@ class Programs:
 
     def __init__(self, tables: Tables, kept: int = 16) -> None:
         self._known: OrderedDict[Hashable, tuple[Item, ...]] = OrderedDict()
-        self._kept = kept
+        self.spark, self._kept = tables.spark, kept
         local = str(tables.spark.conf.get("spark.master", "local")).startswith("local")
         self._scratch = tempfile.TemporaryDirectory(prefix="sluice-programs-") if local else None
         place = self._scratch.name if self._scratch else f"{tables.location('')}_programs"

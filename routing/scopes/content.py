@@ -112,6 +112,10 @@ class Contents(Layout):
 
         return bind(texts(values), key) if names else F.lit("")
 
+    def text(self, name: str) -> Column:
+        """What equal values of an attribute have in common; NULL where it is absent."""
+        return F.get(texts([self.whole(steps(self.schema, name))]), F.lit(0))
+
     def variant(self) -> Column:
         """The payload: a VARIANT object of all columns that have a value."""
         names = dict.fromkeys([*self.schema.names, *(way[0] for way in self.ways.values())])

@@ -33,7 +33,7 @@ _KEYS = {
     "components": ("component",),
     "grants": ("principal", "action", "object", "priority", "allowed"),
 }
-_MISSING = ("rate_limit", "throttle", "delay")  # what remembers: a lock that is not there must not be an open door
+_MISSING = ("delay",)  # a lock that is not there must not be an open door
 _ANYONE = "\0"  # whoever is named nowhere; no party has this name
 
 
@@ -100,6 +100,15 @@ class Scopes:
     def filtered(self) -> frozenset[str]:
         """The attributes that some crossing's filter names."""
         return frozenset(name for crossing in self.crossings for name in attributes(crossing.admits))
+
+    def above(self, scope: str) -> frozenset[str]:
+        """The scopes above a scope, over whatever edges."""
+        found, waiting = set[str](), [scope]
+        while waiting:
+            fresh = {edge.parent for edge in self.graph.parents.get(waiting.pop(), ())} - found
+            found |= fresh
+            waiting += fresh
+        return frozenset(found)
 
     @cached_property
     def numbers(self) -> Mapping[str, int]:

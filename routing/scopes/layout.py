@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import or_
 from typing import TypeAlias
 
 from pyspark.sql import Column
@@ -79,6 +80,11 @@ class Layout:
     def inner(self, way: Steps) -> list[str]:
         """The attributes of the overlay that are inside this one."""
         return [name for name, inner in self.ways.items() if inside(inner, way) and inner != way]
+
+    def untouched(self) -> Column:
+        """Whether no mapping has set or dropped anything."""
+        touched = [self._is_set(name) for name in self.ways]
+        return ~reduce(or_, touched) if touched else F.lit(True)
 
     def overlay(self, before: Layout, made: Sequence[tuple[Column, Compiled]] = ()) -> Column:
         """The overlay in this layout, of rows that were laid out as `before`, after those mappings that hold there."""

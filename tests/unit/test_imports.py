@@ -27,6 +27,7 @@ LAYERS = [
     {"subscriptions"},
     {"snapshot"},
     {"admit"},
+    {"memory"},
     {"flow"},
     {"policy"},
     {"pipeline"},

@@ -1,0 +1,106 @@
+"""Publishing policies that remember: `rate_limit` and `throttle` (docs/scopes.md).
+
+Law: what they remember is in `policy_state`, a row for each batch that changed it. A batch reads what earlier ones
+wrote and writes its own once, so a retry judges the same. Each version that would leave a scope is judged once, in
+order of rank and then of how versions are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from routing.scopes.policy import Publishing
+from routing.snapshot import Snapshot
+from schemas.delivery import BATCH, RANK
+
+SCOPE, CONTENT, TAKEN, VALUE = "scope", "content", "taken", "value"
+REMEMBERING = ("rate_limit", "throttle")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_KEY, _AT = "key", "at"
+_POLICIES = T.StructType(
+    [
+        T.StructField(SCOPE, T.StringType()),
+        T.StructField("policy", T.StringType()),
+        T.StructField("left", T.IntegerType()),
+        T.StructField("since", T.LongType()),
+        T.StructField("window", T.LongType()),
+        T.StructField("used", T.IntegerType()),
+    ]
+)
+
+
+def judged(leaving: DataFrame, policies: Mapping[str, Publishing], snapshot: Snapshot) -> tuple[DataFrame, DataFrame]:
+    """The versions (scope, rank, content) that may leave, of those that would; and what is to be remembered.
+
+    `leaving` has a taken and a value too: that of the attribute which the scope throttles by, NULL if it does not.
+    """
+    table = leaving.sparkSession.createDataFrame(_table(policies, snapshot), _POLICIES)
+    first = leaving.groupBy(SCOPE, RANK, CONTENT).agg(F.min(F.struct(TAKEN, VALUE)).alias("first"))
+    rows = first.select(SCOPE, RANK, CONTENT, "first.*").join(F.broadcast(table), SCOPE)
+    rows = rows.withColumn(_KEY, F.concat_ws("|", "policy", VALUE))
+    place = F.row_number().over(Window.partitionBy(SCOPE, _KEY).orderBy(RANK, TAKEN))
+    recent = F.coalesce(F.col(_AT) > F.col("since"), F.lit(False))
+    passes = rows.withColumn("place", place).join(_moments(snapshot), [SCOPE, _KEY], "left")
+    passed = passes.where((F.col("place") <= F.col("left")) & ~recent).localCheckpoint()
+    return passed.select(SCOPE, RANK, CONTENT), _remembered(passed, snapshot)
+
+
+def _table(policies: Mapping[str, Publishing], snapshot: Snapshot) -> list[tuple[object, ...]]:
+    """For each scope: how many may pass here and now, and since when a value must not have passed."""
+    clock = _micros(snapshot.opening.clock - _EPOCH)
+    used = _used(policies, snapshot)
+    rows: list[tuple[object, ...]] = []
+    for scope, policy in policies.items():
+        interval = _micros(policy.interval)
+        if policy.kind == "throttle":
+            rows.append((scope, _name(policy), 1, clock - interval, None, None))
+        else:
+            before = used.get((scope, clock // interval), 0)
+            rows.append((scope, _name(policy), policy.most - before, None, clock // interval, before))
+    return rows
+
+
+def _used(policies: Mapping[str, Publishing], snapshot: Snapshot) -> dict[tuple[str, int], int]:
+    """How many have passed in each rate limit's last window: a row for each scope."""
+    names = {scope: _name(policy) for scope, policy in policies.items() if policy.kind == "rate_limit"}
+    if not names or snapshot.memory is None:
+        return {}
+    mine = snapshot.memory.where(F.col(SCOPE).isin(*names) & F.col(_KEY).isin(*set(names.values())))
+    newest = mine.groupBy(SCOPE, _KEY).agg(F.max_by(VALUE, BATCH).alias(VALUE))
+    parsed = newest.select(SCOPE, _KEY, F.from_json(VALUE, "window BIGINT, count INT").alias(VALUE)).collect()
+    return {(row[SCOPE], row[VALUE]["window"]): row[VALUE]["count"] for row in parsed if names[row[SCOPE]] == row[_KEY]}
+
+
+def _moments(snapshot: Snapshot) -> DataFrame:
+    """When each value of each throttle has passed last."""
+    if snapshot.memory is None:
+        none = T.StructType(
+            [*(T.StructField(name, T.StringType()) for name in (SCOPE, _KEY)), T.StructField(_AT, T.LongType())]
+        )
+        return snapshot.programs.spark.createDataFrame([], none)
+    at = F.get_json_object(VALUE, "$.at").cast(T.LongType())
+    return snapshot.memory.groupBy(SCOPE, _KEY).agg(F.max(at).alias(_AT))
+
+
+def _remembered(passed: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """The rows of `policy_state` that this batch writes."""
+    clock = F.lit(_micros(snapshot.opening.clock - _EPOCH)).alias(_AT)
+    counted = passed.groupBy(SCOPE, _KEY, "window", "used").agg(F.count(F.lit(1)).alias("passed"))
+    count = (F.col("used") + F.col("passed")).alias("count")
+    value = F.when(F.col("window").isNull(), F.to_json(F.struct(clock))).otherwise(F.to_json(F.struct("window", count)))
+    return counted.select(SCOPE, _KEY, value.alias(VALUE), F.lit(snapshot.opening.ordinal).cast("bigint").alias(BATCH))
+
+
+def _name(policy: Publishing) -> str:
+    """What is remembered belongs to the scope and this."""
+    of = policy.attribute if policy.kind == "throttle" else policy.most
+    return f"{policy.kind}({of}, {_micros(policy.interval)})"
+
+
+def _micros(time: timedelta) -> int:
+    return time // timedelta(microseconds=1)
