@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-peers doctor lock wheel clean
+.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-scopes bench-peers doctor lock wheel clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench-match: $(READY)  ## the matching kernel against what any matcher must spen
 
 bench-spark: $(READY)  ## matching inside Spark against copying the same rows, an identity, and Spark SQL alone; a change
 	@$(BIN)/python -m benchmarks.end_to_end
+
+bench-scopes: $(READY)  ## what scopes cost a batch, and how long large graphs take
+	@$(BIN)/python -m benchmarks.scopes
 
 bench-peers: $(READY)  ## against one query per party, and against event-ruler (needs a JDK)
 	@$(BIN)/python -m benchmarks.peers

@@ -135,12 +135,11 @@ def random_runs(first: int, count: int, **options: bool) -> list[Run]:
     return [random_system(random.Random(seed), f"p{seed}-", **options) for seed in range(first, first + count)]
 
 
-def without_memory(run: Run) -> Run:
-    """The run with publishing policies that remember nothing."""
+def without_delay(run: Run) -> Run:
+    """The run without the policy that is not there yet."""
 
     def plain(system: System) -> System:
-        kept = ("forward", "discard", "sample(0.5)")
-        scopes = (replace(s, publishing=s.publishing if s.publishing in kept else "forward") for s in system.scopes)
+        scopes = (replace(s, publishing="forward") if "delay" in s.publishing else s for s in system.scopes)
         return replace(system, scopes=tuple(scopes))
 
     return Run(plain(run.system), run.batches, [plain(edit) for edit in run.edits])
