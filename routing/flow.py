@@ -98,7 +98,7 @@ def _placed(events: DataFrame, scopes: Scopes) -> DataFrame:
         rows = events.sparkSession.createDataFrame(list(starts.numbers.items()), names)
         joined = events.join(F.broadcast(rows), PUBLISHER, "left")
         placed = joined.withColumn(TRAIL, F.coalesce(TRAIL, F.lit(starts.other)))
-    own = [number for number, way in enumerate(scopes.begin) if not way.trail.above]
+    own = [number for number, way in enumerate(scopes.begin) if not way.trail.direct]
     return placed.withColumn(OWN, _among(TRAIL, own))
 
 

@@ -1,8 +1,8 @@
 """Who may see what, and by which path: a chart of the scopes for the workers.
 
-Law: a consumer sees a version iff they share a token and no scope on the version's trail refuses the consumer. Its path
-is the trail's own, and then the first one down to the consumer. Consumers alike in this are one *party*: everything
-here is computed once for a trail and a party, never for an event.
+Law: a consumer sees a version iff they share a root or a token, and no scope on the version's trail refuses the
+consumer. Its path is the trail's own, and then the first one down to the consumer. Consumers alike in this are one
+*party*: everything here is computed once for a trail and a party, never for an event.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Party:
 
 @dataclass(frozen=True)
 class Trail:
-    """The tokens that a version carries; the scopes where it may turn, or where it came down to, and the path to there.
+    """The tokens that a version carries; the scopes where it is on its way up, or where it came down to, and the path.
 
     `refusing` are the scopes on the path that refuse some consumers. `through` ends the path of whoever is below.
     """
 
     carries: frozenset[str]
-    above: frozenset[str] = frozenset()
+    direct: frozenset[str] = frozenset()
     below: str | None = None
     path: tuple[str, ...] = ()
     refusing: frozenset[str] = frozenset()
@@ -82,8 +82,7 @@ class Chart:
     def path(self, trail: Trail, party: Party) -> tuple[str, ...]:
         """The path by which the party gets it; the empty one for an event that is only its publisher's."""
         if trail.below is None:
-            shared = trail.above & self.places.closure(party.direct)
-            return self.places.descent(min(shared), party.direct) if shared else ()
+            return self.places.path(trail.direct, party.direct) or ()
         if trail.below in party.selves:
             return trail.path
         return trail.path + self.places.descent(trail.below, party.direct)
@@ -99,13 +98,32 @@ class Chart:
         if number not in self._rows:
             trail = self.trails[number]
             holders = [self._holders[token] for token in trail.carries if token in self._holders]
-            some = np.unique(np.concatenate(holders)) if holders else np.empty(0, np.int64)
-            seen = [party for party in some.tolist() if not self.parties[party][0].refused & trail.refusing]
+            seen = np.concatenate([*holders, self._sharing(trail.direct)])
+            if trail.refusing:
+                seen = np.array([p for p in seen.tolist() if not self.parties[p][0].refused & trail.refusing], np.int64)
             bits = np.zeros(self.width, np.uint64)
-            mine = np.array(seen, np.uint64)
+            mine = seen.astype(np.uint64)
             np.bitwise_or.at(bits, (mine >> np.uint64(6)).astype(np.int64), np.uint64(1) << (mine & np.uint64(63)))
             self._rows[number] = bits
         return self._rows[number]
+
+    def _sharing(self, direct: frozenset[str]) -> NDArray[np.int64]:
+        """The parties that have a root in common with these scopes."""
+        if not direct:
+            return np.empty(0, np.int64)
+        return np.flatnonzero((self._roots & self._words(direct)).any(axis=1))
+
+    @cached_property
+    def _roots(self) -> NDArray[np.uint64]:
+        """A row of bits for each party: its roots."""
+        rows = np.zeros((len(self.parties), len(self.places.tops) // 64 + 1), np.uint64)
+        for number, (party, _) in enumerate(self.parties):
+            rows[number] = self._words(party.direct)
+        return rows
+
+    def _words(self, direct: frozenset[str]) -> NDArray[np.uint64]:
+        length = 8 * (len(self.places.tops) // 64 + 1)
+        return np.frombuffer(self.places.roots(direct).to_bytes(length, "little"), np.uint64)
 
     @cached_property
     def _holders(self) -> dict[str, NDArray[np.int64]]:
@@ -119,7 +137,7 @@ class Chart:
     def with_trails(self, trails: Sequence[list[Any]]) -> Chart:
         """The same scopes and parties, for other trails, packed."""
         other = Chart(self.places, self.parties, [unpacked(trail) for trail in trails])
-        other.__dict__["_holders"] = self._holders
+        other.__dict__.update(_holders=self._holders, _roots=self._roots)
         return other
 
     def save(self, path: Path) -> None:
@@ -141,14 +159,14 @@ class Chart:
 
 def packed(trail: Trail) -> list[Any]:
     """The trail as JSON has it."""
-    carries, above, refusing = _lists(trail.carries, trail.above, trail.refusing)
-    return [carries, above, trail.below, list(trail.path), refusing, list(trail.through)]
+    carries, direct, refusing = _lists(trail.carries, trail.direct, trail.refusing)
+    return [carries, direct, trail.below, list(trail.path), refusing, list(trail.through)]
 
 
 def unpacked(parts: list[Any]) -> Trail:
     """The trail that was packed."""
-    carries, above, below, path, refusing, through = parts
-    return Trail(frozenset(carries), frozenset(above), below, tuple(path), frozenset(refusing), tuple(through))
+    carries, direct, below, path, refusing, through = parts
+    return Trail(frozenset(carries), frozenset(direct), below, tuple(path), frozenset(refusing), tuple(through))
 
 
 def _lists(*sets: frozenset[str]) -> list[list[str]]:

@@ -3,9 +3,10 @@
 Law: a version carries tokens, a crossing and a consumer hold tokens, and one meets the other iff they share one (DESIGN
 decision 6). Only boundaries are crossed; identity edges are contracted into the tokens:
 
-    @s   it is in the region below root s, going up or turning: everyone below s along identity edges may get it
     ^c   it may leave c upwards, over a boundary
     !c   it has come down over a boundary into c: only what is below c may get it
+
+What goes up or turns is besides in a *region*: everyone who has a root in common with it may get it (`udfs.places`).
 
 So a boundary that nobody crosses costs nothing, and a version that came down never goes up again (SPEC §6).
 """
@@ -34,6 +35,7 @@ class Crossing:
 
     What ascended a `boundary` may not descend it. `enters` is the scope beyond, if some may not publish in it. `judge`
     and `refuses` are the scope that the flow comes down from, if that chooses consumers, and if some may not subscribe.
+    What is in the `region` reaches it too.
     """
 
     edge: Edge
@@ -46,6 +48,7 @@ class Crossing:
     judge: str | None = None
     refuses: str | None = None
     policy: Publishing = FORWARD
+    region: frozenset[str] = frozenset()
 
     @property
     def admits(self) -> Filter:
@@ -103,40 +106,40 @@ class Boundaries:
 
     def published(self, direct: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
         """What an event carries at first, if its publisher is in these scopes and has tracked edges by these names."""
-        return self._rising(self.places.closure(direct), *selves)
+        return frozenset(f"^{name}" for name in (*self._above(direct), *selves))
 
     def held(self, direct: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
         """What a consumer holds that is in these scopes and has tracked edges by these names."""
-        return self._falling(self.places.closure(direct), self.places.roots(direct), *selves)
+        return frozenset(f"!{name}" for name in (*self._above(direct), *selves))
 
     def _up(self, edge: Edge) -> Crossing:
         scope = self.graph.scopes.get(edge.child, _COMPONENT)
-        beyond = self.places.above.get(edge.parent, frozenset())
         return Crossing(
-            edge, True, (scope.output, edge.up), frozenset({f"^{edge.child}"}), self._rising(beyond),
+            edge, True, (scope.output, edge.up), frozenset({f"^{edge.child}"}),
+            self.published(self.region(edge.parent), ()),
             self.graph.is_boundary(edge), self._guarded(edge.parent, "publish"), policy=scope.publishing,
         )  # fmt: skip
 
     def _down(self, edge: Edge) -> Crossing:
         scope = self.graph.scopes.get(edge.child, _COMPONENT)
-        above = self.places.above.get(edge.parent, frozenset())
-        holds = self._falling(above, above & self.places.tops)
+        region = self.region(edge.parent)
         judge = edge.parent if self.graph.scopes[edge.parent].delivery != ALL else None
         return Crossing(
-            edge, False, (edge.down, scope.input), holds, frozenset({f"!{edge.child}"}), self.graph.is_boundary(edge),
-            self._guarded(edge.child, "publish"), judge, self._guarded(edge.parent, "subscribe"),
+            edge, False, (edge.down, scope.input), self.held(region, ()), frozenset({f"!{edge.child}"}),
+            self.graph.is_boundary(edge), self._guarded(edge.child, "publish"), judge,
+            self._guarded(edge.parent, "subscribe"), region=region,
         )  # fmt: skip
 
     def _guarded(self, name: str, action: str) -> str | None:
         return name if name in self.graph.scopes and self.graph.grants.guards(action, name) else None
 
-    def _rising(self, closure: Iterable[str], *own: str) -> frozenset[str]:
-        roots = {f"@{scope}" for scope in closure if scope in self.places.tops}
-        return frozenset(roots | {f"^{name}" for name in (*closure, *own) if name in self._bounded})
+    def region(self, scope: str) -> frozenset[str]:
+        """Where a version is that has come up into a scope; nowhere, if that is closed."""
+        return frozenset() if scope in self.graph.closed else frozenset({scope})
 
-    def _falling(self, closure: Iterable[str], roots: Iterable[str], *own: str) -> frozenset[str]:
-        below = {f"!{name}" for name in (*closure, *own) if name in self._bounded}
-        return frozenset({f"@{scope}" for scope in roots} | below)
+    def _above(self, direct: frozenset[str]) -> Iterable[str]:
+        """Those of the scopes above that have a tracked edge upwards."""
+        return self.places.members(self.places.closure(direct) & self._bounded_bits)
 
     def selves(self, name: str) -> frozenset[str]:
         """The names under which a party has a tracked edge: its own, or that of whoever is nowhere."""
@@ -152,3 +155,7 @@ class Boundaries:
     def _bounded(self) -> frozenset[str]:
         """Who has a boundary above."""
         return frozenset(edge.child for edge in self._edges)
+
+    @cached_property
+    def _bounded_bits(self) -> int:
+        return self.places.bits(self._bounded.intersection(self.places.parents))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, reduce
+from operator import or_
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,7 +25,6 @@ from routing.scopes.security import grants
 from routing.scopes.trails import Way, Ways
 from routing.tables import Tables
 from udfs.chart import Chart, Party
-from udfs.places import Places
 
 TABLES = ("scopes", "scope_edges", "components", "grants")
 _KEYS = {
@@ -84,11 +84,19 @@ class Scopes:
 
     def reaches(self, way: Way) -> bool:
         """Whether what came this way may cross something."""
-        return bool(way.trail.carries & self._held)
+        return bool(
+            way.trail.carries & self._held or self.ways.boundaries.places.roots(way.trail.direct) & self._regions
+        )
 
     @cached_property
     def _held(self) -> frozenset[str]:
         return frozenset().union(*(crossing.holds for crossing in self.crossings))
+
+    @cached_property
+    def _regions(self) -> int:
+        """The roots from which something can be crossed downwards."""
+        places = self.ways.boundaries.places
+        return reduce(or_, (places.roots(crossing.region) for crossing in self.crossings), 0)
 
     @cached_property
     def mapped(self) -> frozenset[str]:
@@ -122,8 +130,8 @@ class Scopes:
 
     def crossing_chart(self) -> Chart:
         """For the workers: which crossings what was published where may reach."""
-        held = [(Party(frozenset()), crossing.holds) for crossing in self.crossings]
-        return Chart(Places({}), held, [way.trail for way in self.begin])
+        held = [(Party(crossing.region), crossing.holds) for crossing in self.crossings]
+        return Chart(self.ways.boundaries.places, held, [way.trail for way in self.begin])
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ class Way:
         """What decides where a version may go on to."""
         trail = self.trail
         path = trail.path if self.exact else ()
-        return trail.carries, trail.below, trail.refusing, self.refused, self.ascended, path
+        return trail.carries, trail.direct, trail.below, trail.refusing, self.refused, self.ascended, path
 
     @cached_property
     def order(self) -> object:
@@ -68,8 +68,7 @@ class Ways:
     def start(self, party: Party) -> Way:
         """Where an event begins. What is in no region is at least its own publisher's."""
         carries = self.boundaries.published(party.direct, party.selves)
-        above = self.boundaries.places.closure(party.direct)
-        return Way(Trail(carries if above else carries | {OWN}, above), party.refused)
+        return Way(Trail(carries if party.direct else carries | {OWN}, party.direct), party.refused)
 
     def held(self, party: Party) -> frozenset[str]:
         """The tokens that a consumer holds; one in no region can see its own events only."""
@@ -84,14 +83,14 @@ class Ways:
             return None
         crossed = (*way.crossed, (*key, "1 up" if crossing.upwards else "2 down")) if crossing.boundary else way.crossed
         if crossing.upwards:
-            above = self.boundaries.places.above.get(edge.parent, frozenset())
             ascended = way.ascended | {key} if crossing.boundary else way.ascended
-            return Way(Trail(crossing.carries, above), way.refused, ascended, crossed)
+            return Way(Trail(crossing.carries, self.boundaries.region(edge.parent)), way.refused, ascended, crossed)
         return Way(self._down(way.trail, crossing), way.refused, way.ascended, crossed, edge.child in self.subscribers)
 
     def _down(self, trail: Trail, crossing: Crossing) -> Trail:
         places, edge = self.boundaries.places, crossing.edge
-        first = trail.below if trail.below is not None else min(trail.above & places.above[edge.parent])
+        shared = places.closure(trail.direct) & places.closure(crossing.region)
+        first = trail.below if trail.below is not None else places.first(shared)
         refusing = trail.refusing | {crossing.refuses} if crossing.refuses else trail.refusing
         through = (edge.child,) if edge.child in self.boundaries.graph.scopes else ()
         path = trail.path + places.approach(first, edge.parent)

@@ -20,7 +20,7 @@ from routing.scopes.boundaries import Boundaries, Crossing
 from routing.scopes.trails import Way, Ways
 from tests.systems import random_system
 from tests.unit.test_places import graph_of
-from udfs.chart import Chart
+from udfs.chart import Chart, Party
 
 Content = dict[str, Any]
 
@@ -47,8 +47,12 @@ def versions(ways: Ways, event: Event) -> Iterator[Version]:
 
 
 def onwards(ways: Ways, version: Version) -> Iterator[Version]:
-    for crossing in ways.boundaries.crossings:
-        way = ways.moved(version.way, crossing) if crossing.holds & version.way.trail.carries else None
+    crossings = ways.boundaries.crossings
+    held = [(Party(crossing.region), crossing.holds) for crossing in crossings]
+    [seen] = Chart(ways.boundaries.places, held, [version.way.trail]).visible(np.array([0]))
+    for number, crossing in enumerate(crossings):
+        reached = seen[number >> 6] >> np.uint64(number & 63) & np.uint64(1)
+        way = ways.moved(version.way, crossing) if reached else None
         content = crossed(version.content, crossing) if way else None
         if way and content is not None:
             flow = (crossing.judge, (sameness(version.content), version.way.flow))
@@ -99,7 +103,7 @@ def reached(ways: Ways, system: System, event: Event, original: Any) -> Iterator
             party = names.index(name)
             if not seen[number, party >> 6] >> np.uint64(party & 63) & np.uint64(1):
                 continue
-            own = trail.below is None and not trail.above
+            own = trail.below is None and not trail.direct
             if name != event.publisher if own else name == event.publisher and same != original:
                 continue
             if matches(subscription.filter, version.content):
