@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-scopes bench-peers doctor lock wheel clean
+.PHONY: help setup demo test test-faults test-systems prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-scopes bench-peers doctor lock wheel clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ test: $(READY)  ## every test but the fault tests
 
 test-faults: $(READY)  ## real processes, real signals
 	@$(BIN)/python -m pytest tests/faults -p no:cacheprovider -o addopts="-ra --strict-markers"
+
+test-systems: $(READY)  ## random systems of scopes against the reference, SYSTEMS=2000 of them from SEED=0 on
+	@SLUICE_SYSTEMS=$(or $(SYSTEMS),2000) SLUICE_SEED=$(or $(SEED),0) $(BIN)/python -m pytest -q tests/spark/test_scopes.py -k random
 
 prove-filters: $(READY)  ## the filter algebra on 1,000,000 pairs of filters against sampled events
 	@$(BIN)/python -m tests.prove_filters sampling

@@ -83,10 +83,7 @@ FIFTH = 22  # i1 is below it in a fifth of all events
 
 
 def _graphs() -> dict[str, float]:
-    """Seconds for a graph of 2⁴⁰ paths, and for one of 20,000 scopes in twelve layers with 100,000 components.
-
-    One in ten is in two scopes of the layer above, the others in one.
-    """
+    """Seconds for a graph of 2⁴⁰ paths, and for one of 20,000 scopes in twelve layers with 100,000 components."""
     diamonds = [{"scope": f"{side}{level}"} for level in range(41) for side in "tlr"]
     edges = [
         {"child": child.format(level + 1, level), "parent": parent.format(level + 1, level)}
@@ -101,12 +98,10 @@ def _graphs() -> dict[str, float]:
         {"child": name, "parent": parent}
         for below, above in zip(layers[1:], layers, strict=False)
         for name in below
-        for parent in draw.sample(above, 2 if draw.random() < 0.1 else 1)
+        for parent in draw.sample(above, 2)
     ]
     members = [
-        {"child": f"c{number}", "parent": parent}
-        for number in range(100_000)
-        for parent in draw.sample(layers[-1], 2 if draw.random() < 0.1 else 1)
+        {"child": f"c{number}", "parent": parent} for number in range(100_000) for parent in draw.sample(layers[-1], 2)
     ]
     return {
         "40 diamonds, seconds": _seconds(diamonds, [*edges, *ends]),

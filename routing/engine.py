@@ -255,6 +255,7 @@ class Engine:
         anything = [name for schema, _ in hidden for name in variant_columns(schema, F.lit(None))]
         warnings = unknown_attributes(active, known, anything)
         wrong = [*active.problems, *(scoped.problems if scoped else ())]
+        wrong += scoped.refusals(active.has_consumer) if scoped else []
         self._rejections.report([*wrong, *warnings], clock)
         self._reported = state
 

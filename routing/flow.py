@@ -306,10 +306,11 @@ class Waiting:
         pairs = [row for row in mine if row[2] in ready]
         table = self.crossed.sparkSession.createDataFrame(pairs, _LEAVING)
         value = F.lit(None).cast(StringType())
-        for scope, policy in ready.items():
-            if policy.kind == "throttle":
-                text = F.coalesce(self.contents.text(policy.attribute), F.lit(""))
-                value = F.when(F.col(SCOPE) == scope, text).otherwise(value)
+        throttled = {policy.attribute for policy in ready.values() if policy.kind == "throttle"}
+        for attribute in sorted(throttled):
+            scopes = [scope for scope, policy in ready.items() if policy.attribute == attribute]
+            text = F.coalesce(self.contents.text(attribute), F.lit(""))
+            value = F.when(F.col(SCOPE).isin(scopes), text).otherwise(value)
         rows = self.crossed.join(F.broadcast(table), [TRAIL, CROSSING])
         return rows.select(SCOPE, RANK, CONTENT, TAKEN, value.alias(VALUE))
 

@@ -7,8 +7,9 @@ looks at names and properties and at the event's id, never at contents, so a ret
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -21,6 +22,8 @@ from routing.scopes.control import Scopes
 from routing.scopes.policy import ALL, Delivery
 from routing.snapshot import Snapshot
 from schemas.delivery import CONSUMER, EVENT_ID, PUBLISHER, RANK
+
+Value = TypeVar("Value", bound=Hashable)
 
 _FLOW, _PROPERTIES, _COMPONENT = "flow", "properties", "component"
 _NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
@@ -98,12 +101,12 @@ def _most(policies: Mapping[int, Delivery], scope: Column) -> Column:
 
 def _priority(policies: Mapping[int, Delivery], scope: Column) -> list[Column]:
     """By the property that a scope looks at: numbers by value, other texts by code point, those without one last."""
-    named = {number: policy.property for number, policy in policies.items() if policy.property is not None}
+    named = _grouped({number: policy.property for number, policy in policies.items()})
     if not named:
         return []
     text = F.lit(None).cast(T.StringType())
-    for number, name in named.items():
-        text = F.when(scope == number, F.col(_PROPERTIES)[name]).otherwise(text)
+    for name, numbers in named.items():
+        text = F.when(scope.isin(numbers), F.col(_PROPERTIES)[name]).otherwise(text)
     kind = F.when(_is_number(text), 0).when(text.isNotNull(), 1).otherwise(2)
     return [kind, _number(text), F.when(kind == 1, text)]
 
@@ -111,12 +114,20 @@ def _priority(policies: Mapping[int, Delivery], scope: Column) -> list[Column]:
 def _passing(policies: Mapping[int, Delivery], scope: Column) -> Column:
     """Whether the consumer satisfies the predicate of a scope that has one."""
     passes = F.lit(True)
-    for number, policy in policies.items():
-        if policy.filter is not None:
-            known = {name: _property(name) for name in attributes(policy.filter)}
-            verdict = F.coalesce(condition(policy.filter, known), F.lit(False))
-            passes = F.when(scope == number, verdict).otherwise(passes)
+    for filter, numbers in _grouped({number: policy.filter for number, policy in policies.items()}).items():
+        known = {name: _property(name) for name in attributes(filter)}
+        verdict = F.coalesce(condition(filter, known), F.lit(False))
+        passes = F.when(scope.isin(numbers), verdict).otherwise(passes)
     return passes
+
+
+def _grouped(values: Mapping[int, Value | None]) -> dict[Value, list[int]]:
+    """The scopes of each value: many have the same, and a column is made for it once."""
+    found: dict[Value, list[int]] = {}
+    for number, value in values.items():
+        if value is not None:
+            found.setdefault(value, []).append(number)
+    return found
 
 
 def _property(name: str) -> list[tuple[Column, T.DataType]]:

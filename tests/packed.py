@@ -47,6 +47,8 @@ class Packed:
         self.runs = list(runs)
         self.now = 1000.0
         self.engine = make(clock=lambda: moment(self.now), sources={"events": SOURCE}, **config)
+        self.delivered: dict[tuple[str, str], list[tuple[Any, ...]]] = {}
+        """What the last batch has delivered, by publisher and id."""
         self.references = [Reference(_apply, parse_mapping) for _ in self.runs]
 
     def step(self, number: int, clock: float) -> list[str]:
@@ -57,6 +59,7 @@ class Packed:
         self._write(systems)
         report = self.engine.route(self._events(events), key=f"batch {number}")
         got, dead = self._delivered(report.ordinal), self._dead(report.ordinal)
+        self.delivered = dict(got)
         differences = []
         for place, (system, some) in enumerate(zip(systems, events, strict=True)):
             outcome = self.references[place].batch(system, some, clock)
@@ -128,6 +131,20 @@ _DEFAULTS = {"suspended": False, "created_at": moment(0), "created_by": ""}
 
 def _apply(text: str, content: dict[str, Any]) -> dict[str, Any]:
     return apply(parse_mapping(text), content)
+
+
+def renamed(system: System, prefix: str) -> System:
+    """The system with other names, so that it can be packed."""
+    return replace(
+        system,
+        scopes=tuple(replace(scope, name=prefix + scope.name) for scope in system.scopes),
+        edges=tuple(replace(edge, child=prefix + edge.child, parent=prefix + edge.parent) for edge in system.edges),
+        components=tuple(replace(one, name=prefix + one.name) for one in system.components),
+        grants=tuple(
+            replace(grant, principal=prefix + grant.principal, object=prefix + grant.object) for grant in system.grants
+        ),
+        subscriptions=tuple(replace(one, consumer=prefix + one.consumer) for one in system.subscriptions),
+    )
 
 
 def random_runs(first: int, count: int, **options: bool) -> list[Run]:

@@ -6,7 +6,7 @@ names in the scope tables, not with publishers and consumers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import or_
@@ -122,6 +122,17 @@ class Scopes:
     def numbers(self) -> Mapping[str, int]:
         """A number for each scope, superscopes first."""
         return {scope: number for number, scope in enumerate(self.graph.ordered)}
+
+    def refusals(self, subscribes: Callable[[str], bool]) -> list[Problem]:
+        """A warning for each consumer and scope above it in which it may not subscribe; of those that tables name."""
+        guarded, grants = self.ways.guarded("subscribe"), self.graph.grants
+        found = []
+        for name in self.named if guarded else ():
+            refusing = {s for s in guarded & self.above(name) if not grants.may(name, "subscribe", s)}
+            if refusing and subscribes(name):
+                reason = "'{}' may not subscribe in '{}': nothing reaches it that turns there or comes down through it"
+                found += [Problem("warning", "grants", name, s, "", reason.format(name, s)) for s in sorted(refusing)]
+        return found
 
     def chart(self) -> Chart:
         """For the workers: who sees what was published where."""
