@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from routing.filters import Filter
 from routing.filters.ast import attributes
 from routing.flow import JUDGED
 from routing.mappings.conditions import condition
@@ -114,7 +115,8 @@ def _priority(policies: Mapping[int, Delivery], scope: Column) -> list[Column]:
 def _passing(policies: Mapping[int, Delivery], scope: Column) -> Column:
     """Whether the consumer satisfies the predicate of a scope that has one."""
     passes = F.lit(True)
-    for filter, numbers in _grouped({number: policy.filter for number, policy in policies.items()}).items():
+    filters: dict[Filter, list[int]] = _grouped({number: policy.filter for number, policy in policies.items()})
+    for filter, numbers in filters.items():
         known = {name: _property(name) for name in attributes(filter)}
         verdict = F.coalesce(condition(filter, known), F.lit(False))
         passes = F.when(scope.isin(numbers), verdict).otherwise(passes)

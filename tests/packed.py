@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from routing.checker import Event, Reference, System
 from routing.checker.content import sameness
+from routing.checker.system import WORLD
 from routing.engine import Engine
 from routing.mappings import apply, parse_mapping
 from schemas.control import COMPONENTS, GRANTS, SCOPE_EDGES, SCOPES, SUBSCRIPTIONS
@@ -152,11 +153,28 @@ def random_runs(first: int, count: int, **options: bool) -> list[Run]:
     return [random_system(random.Random(seed), f"p{seed}-", **options) for seed in range(first, first + count)]
 
 
-def without_delay(run: Run) -> Run:
-    """The run without the policy that is not there yet."""
+def changed(run: Run, change: Callable[[System], System]) -> Run:
+    """The run with each of its systems changed."""
+    return Run(change(run.system), run.batches, [change(edit) for edit in run.edits])
 
-    def plain(system: System) -> System:
-        scopes = (replace(s, publishing="forward") if "delay" in s.publishing else s for s in system.scopes)
-        return replace(system, scopes=tuple(scopes))
 
-    return Run(plain(run.system), run.batches, [plain(edit) for edit in run.edits])
+def without_delay(system: System) -> System:
+    """The system without the policy that is not there yet."""
+    scopes = (replace(s, publishing="forward") if "delay" in s.publishing else s for s in system.scopes)
+    return replace(system, scopes=tuple(scopes))
+
+
+def isolated(system: System) -> System:
+    """The system in which whoever is in no scope is alone, and `world` is nothing special, and not there."""
+    return replace(
+        without_delay(system),
+        scopes=tuple(scope for scope in without_delay(system).scopes if scope.name != WORLD),
+        edges=tuple(edge for edge in system.edges if edge.parent != WORLD),
+        grants=tuple(grant for grant in system.grants if grant.object != WORLD),
+        unscoped="isolated",
+    )
+
+
+def with_few_versions(system: System) -> System:
+    """The system in which an event may have two contents."""
+    return replace(system, versions=2)

@@ -14,7 +14,7 @@ from routing.checker.content import sameness
 from routing.checker.system import Content
 from routing.engine import Engine
 from routing.errors import ScopeError
-from tests.packed import SOURCE, Packed, random_runs, renamed, without_delay
+from tests.packed import SOURCE, Packed, changed, isolated, random_runs, renamed, with_few_versions, without_delay
 from tests.systems import Run
 
 N: Content = {"price": 100, "a": 7}
@@ -109,13 +109,28 @@ def test_the_papers_examples(make_engine: Callable[..., Engine]) -> None:
         assert {consumer: sorted(some, key=str) for consumer, some in found.items()} == wanted, name
 
 
+CLOCKS = (1000.0, 1010.0, 1030.0)
+
+
 def test_random_systems_deliver_what_the_reference_delivers(make_engine: Callable[..., Engine]) -> None:
     """`make test-systems` takes more of them."""
-    first, count = int(os.environ.get("SLUICE_SEED", "0")), int(os.environ.get("SLUICE_SYSTEMS", "200"))
-    runs = map(without_delay, random_runs(first, count))
+    first, count = int(os.environ.get("SLUICE_SEED", "0")), int(os.environ.get("SLUICE_SYSTEMS", "150"))
+    runs = [changed(run, without_delay) for run in random_runs(first, count)]
     packed = Packed(make_engine, runs, notifications={"layout": "bucket"})
-    for number, clock in enumerate((1000.0, 1010.0, 1030.0)):
+    for number, clock in enumerate(CLOCKS):
         assert packed.step(number, clock) == []
+
+
+def test_random_systems_in_which_nobody_is_in_world(make_engine: Callable[..., Engine]) -> None:
+    runs = [changed(run, isolated) for run in random_runs(5000, 40, world=True)]
+    packed = Packed(make_engine, runs, notifications={"layout": "bucket"}, scopes={"unscoped": "isolated"})
+    assert packed.step(0, 1000.0) == []
+
+
+def test_random_systems_in_which_events_have_few_versions(make_engine: Callable[..., Engine]) -> None:
+    runs = [changed(run, with_few_versions) for run in random_runs(6000, 60, policies=False, grants=False)]
+    packed = Packed(make_engine, runs, notifications={"layout": "bucket"}, scopes={"versions": 2})
+    assert packed.step(0, 1000.0) == []
 
 
 SECRET = "x-SECRET"
