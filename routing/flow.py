@@ -278,7 +278,7 @@ class _Rounds:
         for _, contents in self.rounds[1:]:
             layout = layout.union(contents)
         moved = reduce(DataFrame.unionByName, (contents.widened(rows, layout) for rows, contents in self.rounds))
-        payload = F.when(layout.untouched(), F.col(EVENT)).otherwise(layout.variant())
+        payload = F.when(layout.touched_in(), layout.variant()).otherwise(F.col(EVENT))
         self.versions.moved = moved.withColumn(EVENT, payload).localCheckpoint()
         self.versions.contents, self.versions.ways = layout, list(self.numbers)
 

@@ -104,7 +104,9 @@ class Contents(Layout):
         """
         original = Contents(self.schema, self.without)
         names = sorted({way[0] for way in self.ways.values()})
-        values = [contents.whole((name,)) for name in names for contents in (self, original)]
+        values = [
+            F.when(self.touched_in(name), contents.whole((name,))) for name in names for contents in (self, original)
+        ]
 
         def key(texts: Column) -> Column:
             parts = [_change(name, texts[2 * place], texts[2 * place + 1]) for place, name in enumerate(names)]

@@ -81,10 +81,10 @@ class Layout:
         """The attributes of the overlay that are inside this one."""
         return [name for name, inner in self.ways.items() if inside(inner, way) and inner != way]
 
-    def untouched(self) -> Column:
-        """Whether no mapping has set or dropped anything."""
-        touched = [self._is_set(name) for name in self.ways]
-        return ~reduce(or_, touched) if touched else F.lit(True)
+    def touched_in(self, *columns: str) -> Column:
+        """Whether a mapping has set or dropped something in one of these columns; without any, somewhere."""
+        entries = [self._is_set(name) for name, way in self.ways.items() if not columns or way[0] in columns]
+        return reduce(or_, entries, F.lit(False))
 
     def overlay(self, before: Layout, made: Sequence[tuple[Column, Compiled]] = ()) -> Column:
         """The overlay in this layout, of rows that were laid out as `before`, after those mappings that hold there."""
