@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -46,7 +47,7 @@ _CHILDREN: dict[Name | None, tuple[str, T.DataType]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=True)
 class Contents(Layout):
     """How contents are laid out at one point of a flow, and what can be done with them there."""
 
@@ -59,19 +60,14 @@ class Contents(Layout):
 
         Column `failure` is NULL, or why a mapping failed, now or before; such a row's content means nothing.
         """
-        apart: dict[str, Column] = {}
-        attributes = _Attributes(self, apart)
-        made = [(chosen, _compiled(mapping, attributes)) for mapping, chosen in _grouped(mappings, by)]
-        after = self
-        for _, compiled in made:
-            types = {name: tuple(type for _, type in values) for name, values in compiled.values.items()}
-            after = after.union(Contents(self.schema, self.without, types))
-        failures = [F.col(FAILURE)] if FAILURE in rows.columns else []
-        failures += [F.when(chosen, compiled.failure) for chosen, compiled in made]
+        made = _applied(self, frozenset(mappings.items()), by)
         kept = [_column(name) for name in rows.columns if name not in (OVERLAY, FAILURE)]
-        overlay = [after.overlay(self, made)] if after.over else []
-        failure = F.coalesce(*failures, F.lit(None).cast(T.StringType())).alias(FAILURE)
-        return rows.withColumns(apart).select(*kept, *overlay, failure), after
+        failure = F.coalesce(F.col(FAILURE), made.failure) if FAILURE in rows.columns else made.failure
+        return rows.withColumns(made.apart).select(*kept, *made.overlay, failure.alias(FAILURE)), made.after
+
+    def __hash__(self) -> int:
+        """Equal layouts are found again by it."""
+        return hash((self.schema.simpleString(), self.without, tuple(sorted(self.over))))
 
     def passing(self, filters: Mapping[int, Filter], by: str) -> Column:
         """Whether the filter that the row's number in column `by` stands for, if any, matches its content."""
@@ -97,6 +93,7 @@ class Contents(Layout):
         """The same rows in a layout with more attributes or types."""
         return rows if to.over == self.over else rows.withColumn(OVERLAY, to.overlay(self))
 
+    @lru_cache(maxsize=64)  # noqa: B019 - layouts are few
     def key(self) -> Column:
         """The same for equal contents of one event, whatever their layouts, and empty for the original.
 
@@ -118,6 +115,7 @@ class Contents(Layout):
         """What equal values of an attribute have in common; NULL where it is absent."""
         return F.get(texts([self.whole(steps(self.schema, name))]), F.lit(0))
 
+    @lru_cache(maxsize=64)  # noqa: B019
     def variant(self) -> Column:
         """The payload: a VARIANT object of all columns that have a value."""
         names = dict.fromkeys([*self.schema.names, *(way[0] for way in self.ways.values())])
@@ -157,6 +155,30 @@ class Contents(Layout):
         return bind(
             self.whole(way), lambda value: F.struct(*(c.alias(f"v{n}") for n, c in enumerate(any_typed(value))))
         )
+
+
+class _Applied(NamedTuple):
+    """The columns that apply mappings, and the layout behind them."""
+
+    apart: dict[str, Column]
+    overlay: list[Column]
+    failure: Column
+    after: Contents
+
+
+@lru_cache(maxsize=64)
+def _applied(before: Contents, mappings: frozenset[tuple[int, Assignments]], by: str) -> _Applied:
+    """Made once for mappings that batch after batch crosses: making columns takes longer than using them."""
+    apart: dict[str, Column] = {}
+    attributes = _Attributes(before, apart)
+    made = [(chosen, _compiled(mapping, attributes)) for mapping, chosen in _grouped(dict(mappings), by)]
+    after = before
+    for _, compiled in made:
+        types = {name: tuple(type for _, type in values) for name, values in compiled.values.items()}
+        after = after.union(Contents(before.schema, before.without, types))
+    failures = [F.when(chosen, compiled.failure) for chosen, compiled in made]
+    overlay = [after.overlay(before, made)] if after.over else []
+    return _Applied(apart, overlay, F.coalesce(*failures, F.lit(None).cast(T.StringType())), after)
 
 
 class _Attributes(Mapping[str, list[Typed]]):
