@@ -68,7 +68,7 @@ class Programs:
     What has not been used for longest makes room; a batch uses fewer than are kept.
     """
 
-    def __init__(self, tables: Tables, kept: int = 16) -> None:
+    def __init__(self, tables: Tables, kept: int = 48) -> None:
         self._known: OrderedDict[Hashable, tuple[Item, ...]] = OrderedDict()
         self.spark, self._kept = tables.spark, kept
         local = str(tables.spark.conf.get("spark.master", "local")).startswith("local")
