@@ -1,8 +1,7 @@
-"""Scopes in the engine: random systems against the reference that enumerates paths, the papers' examples, and leaks."""
+"""Scopes in the engine: the papers' examples, leaks, and calls. Random systems are in tests/random."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -14,7 +13,7 @@ from routing.checker.content import sameness
 from routing.checker.system import Content
 from routing.engine import Engine
 from routing.errors import ScopeError
-from tests.packed import SOURCE, Packed, changed, isolated, random_runs, renamed, with_few_versions, without_delay
+from tests.packed import SOURCE, Packed, renamed
 from tests.systems import Run
 
 N: Content = {"price": 100, "a": 7}
@@ -97,40 +96,25 @@ def one_batch(example: Example, prefix: str) -> Run:
     return Run(renamed(example.system, prefix), [([event], 1000.0)], [])
 
 
-def test_the_papers_examples(make_engine: Callable[..., Engine]) -> None:
+def test_the_papers_examples_and_leaks(make_engine: Callable[..., Engine]) -> None:
+    """In one batch: Spark takes as long for one system as for hundreds."""
     runs = [one_batch(example, f"x{place}-") for place, example in enumerate(EXAMPLES.values())]
+    leaks, wanted = leaking_systems()
+    secret: Content = {"a": 1, "tag": SECRET}
+    runs += [one_batch(Example(system, "X", secret, {}), f"l{place}-") for place, system in enumerate(leaks)]
     packed = Packed(make_engine, runs, notifications={"layout": "bucket"})
     assert packed.step(0, 1000.0) == []
+    check_examples(packed)
+    check_leaks(packed, wanted)
+
+
+def check_examples(packed: Packed) -> None:
     for place, (name, example) in enumerate(EXAMPLES.items()):
         prefix, found = f"x{place}-", dict[str, list[object]]()
         for row in packed.delivered.get((prefix + example.publisher, f"{prefix}e"), []):
             found.setdefault(row[0].removeprefix(prefix), []).append(row[3])
         wanted = {consumer: sorted(map(sameness, some), key=str) for consumer, some in example.wanted.items()}
         assert {consumer: sorted(some, key=str) for consumer, some in found.items()} == wanted, name
-
-
-CLOCKS = (1000.0, 1010.0, 1030.0)
-
-
-def test_random_systems_deliver_what_the_reference_delivers(make_engine: Callable[..., Engine]) -> None:
-    """`make test-systems` takes more of them."""
-    first, count = int(os.environ.get("SLUICE_SEED", "0")), int(os.environ.get("SLUICE_SYSTEMS", "150"))
-    runs = [changed(run, without_delay) for run in random_runs(first, count)]
-    packed = Packed(make_engine, runs, notifications={"layout": "bucket"})
-    for number, clock in enumerate(CLOCKS):
-        assert packed.step(number, clock) == []
-
-
-def test_random_systems_in_which_nobody_is_in_world(make_engine: Callable[..., Engine]) -> None:
-    runs = [changed(run, isolated) for run in random_runs(5000, 40, world=True)]
-    packed = Packed(make_engine, runs, notifications={"layout": "bucket"}, scopes={"unscoped": "isolated"})
-    assert packed.step(0, 1000.0) == []
-
-
-def test_random_systems_in_which_events_have_few_versions(make_engine: Callable[..., Engine]) -> None:
-    runs = [changed(run, with_few_versions) for run in random_runs(6000, 60, policies=False, grants=False)]
-    packed = Packed(make_engine, runs, notifications={"layout": "bucket"}, scopes={"versions": 2})
-    assert packed.step(0, 1000.0) == []
 
 
 SECRET = "x-SECRET"
@@ -152,33 +136,30 @@ GUARDS = {
 }
 
 
-def test_what_is_removed_or_blocked_appears_nowhere(make_engine: Callable[..., Engine]) -> None:
-    """X publishes inside; Y is beyond the boundary. Nothing that Y can read holds the secret, or a trace of the event."""
-    systems, wanted = [], []
+def leaking_systems() -> tuple[list[System], list[Content | None]]:
+    """X publishes inside, Y is beyond a boundary; and what Y gets of it, if anything."""
+    systems: list[System] = []
+    wanted: list[Content | None] = []
     for edge, scope, content in LEAKS.values():
-        system = build([edge, Edge("X", "K"), Edge("Y", "S")], scope)
-        systems.append(system)
+        systems.append(build([edge, Edge("X", "K"), Edge("Y", "S")], scope))
         wanted.append(content)
-        downwards = Edge("Y", "S", down_filter=edge.up_filter, down_mapping=edge.up_mapping)
         if not edge.plain:
-            systems.append(build([Edge("X", "S"), downwards]))
+            down = Edge("Y", "S", down_filter=edge.up_filter, down_mapping=edge.up_mapping)
+            systems.append(build([Edge("X", "S"), down]))
             wanted.append(content)
     for grant, scope in GUARDS.values():
         systems.append(build(words("X>S Y>S"), scope, grants=(grant,), components=(Component("Y", {"region": "us"}),)))
         wanted.append(None)
-    content: Content = {"a": 1, "tag": SECRET}
-    runs = [one_batch(Example(system, "X", content, {}), f"l{place}-") for place, system in enumerate(systems)]
-    packed = Packed(make_engine, runs, notifications={"layout": "bucket"})
-    assert packed.step(0, 1000.0) == []
-    everything = (
-        packed.engine.tables.read("notifications").withColumn("event", F.to_json("event")).toArrow().to_pylist()
-    )
+    return systems, wanted
+
+
+def check_leaks(packed: Packed, wanted: list[Content | None]) -> None:
+    """Nothing that Y can read holds the secret, or a trace of an event that was blocked."""
+    rows = packed.engine.tables.read("notifications").withColumn("event", F.to_json("event")).toArrow().to_pylist()
     for place, expected in enumerate(wanted):
-        rows = [row for row in everything if row["consumer"] == f"l{place}-Y"]
-        assert not [row for row in rows if SECRET in str(row) or '"tag":null' in row["event"].replace(" ", "")]
-        assert len(rows) == (expected is not None)
-        if expected is None:
-            assert f"l{place}-Y" not in {row["consumer"] for row in everything}
+        mine = [row for row in rows if row["consumer"] == f"l{place}-Y"]
+        assert not [row for row in mine if SECRET in str(row) or '"tag":null' in row["event"].replace(" ", "")]
+        assert len(mine) == (expected is not None)
 
 
 def test_scopes_by_call(make_engine: Callable[..., Engine]) -> None:
