@@ -131,7 +131,7 @@ def _matcher(place: Path, count: int) -> Callable[[Column], Column]:
 
 
 def _matched(events: DataFrame, match: Callable[[Column], Column]) -> DataFrame:
-    return events.select("id", F.explode(match(_packed())).alias("matched")).select("id", "matched.*")
+    return events.select("id", F.inline(match(_packed())))
 
 
 def _packed() -> Column:
