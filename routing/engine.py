@@ -222,10 +222,9 @@ class Engine:
         return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory)
 
     def _memory(self, opening: Opening) -> DataFrame | None:
-        """What policies remember from earlier batches; None if there cannot be anything."""
-        if self.tables.version("policy_state") == 0:
-            return None
-        return self.tables.read("policy_state").where(F.col(BATCH) < opening.ordinal)
+        """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing."""
+        version = opening.outputs.get("policy_state", 0)
+        return self.tables.read("policy_state", version).where(F.col(BATCH) < opening.ordinal) if version else None
 
     def _journal(self, opening: Opening) -> DataFrame | None:
         """The events that a new one may repeat; None if there cannot be any.

@@ -43,7 +43,7 @@ from routing.sources import COLUMNS
 from schemas.delivery import DETAIL, EVENT, EVENT_ID, PUBLISHED_AT, PUBLISHER, RANK, REASON
 
 TRAIL, JUDGED, CROSSING = "trail", "judged", "crossing"
-OWN = "own"
+OWN, TOUCHED = "own", "touched"
 _NEXT, _GROUP, _ORDER = "next", "group", "order"
 _PARTS = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, COLUMNS, EVENT]
 
@@ -278,8 +278,9 @@ class _Rounds:
         for _, contents in self.rounds[1:]:
             layout = layout.union(contents)
         moved = reduce(DataFrame.unionByName, (contents.widened(rows, layout) for rows, contents in self.rounds))
-        payload = F.when(layout.touched_in(), layout.variant()).otherwise(F.col(EVENT))
-        self.versions.moved = moved.withColumn(EVENT, payload).localCheckpoint()
+        payload = F.when(F.col(TOUCHED), layout.variant()).otherwise(F.col(EVENT))
+        moved = moved.withColumn(TOUCHED, layout.touched_in()).withColumn(EVENT, payload)
+        self.versions.moved = moved.localCheckpoint()
         self.versions.contents, self.versions.ways = layout, list(self.numbers)
 
 

@@ -1,8 +1,8 @@
 """Publishing policies that remember: `rate_limit` and `throttle` (docs/scopes.md).
 
-Law: what they remember is in `policy_state`, a row for each batch that changed it. A batch reads what earlier ones
-wrote and writes its own once, so a retry judges the same. Each version that would leave a scope is judged once, in
-order of rank and then of how versions are taken.
+Law: what they remember is in `policy_state`, rows for each batch that let something pass. A batch reads the table as it
+was when the batch was opened and writes its own rows once, behind its notifications: so a retry judges the same. Each
+version that would leave a scope is judged once, in order of rank and then of how versions are taken.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _POLICIES = T.StructType(
         T.StructField("left", T.IntegerType()),
         T.StructField("since", T.LongType()),
         T.StructField("window", T.LongType()),
-        T.StructField("used", T.IntegerType()),
     ]
 )
+_WINDOWS = T.StructType([_POLICIES[SCOPE], T.StructField(_KEY, T.StringType()), _POLICIES["window"]])
 
 
 def judged(leaving: DataFrame, policies: Mapping[str, Publishing], snapshot: Snapshot) -> tuple[DataFrame, DataFrame]:
@@ -53,27 +53,30 @@ def judged(leaving: DataFrame, policies: Mapping[str, Publishing], snapshot: Sna
 def _table(policies: Mapping[str, Publishing], snapshot: Snapshot) -> list[tuple[object, ...]]:
     """For each scope: how many may pass here and now, and since when a value must not have passed."""
     clock = _micros(snapshot.opening.clock - _EPOCH)
-    used = _used(policies, snapshot)
+    used = _used(policies, clock, snapshot)
     rows: list[tuple[object, ...]] = []
     for scope, policy in policies.items():
         interval = _micros(policy.interval)
         if policy.kind == "throttle":
-            rows.append((scope, _name(policy), 1, clock - interval, None, None))
+            rows.append((scope, _name(policy), 1, clock - interval, None))
         else:
-            before = used.get((scope, clock // interval), 0)
-            rows.append((scope, _name(policy), policy.most - before, None, clock // interval, before))
+            rows.append((scope, _name(policy), policy.most - used.get(scope, 0), None, clock // interval))
     return rows
 
 
-def _used(policies: Mapping[str, Publishing], snapshot: Snapshot) -> dict[tuple[str, int], int]:
-    """How many have passed in each rate limit's last window: a row for each scope."""
-    names = {scope: _name(policy) for scope, policy in policies.items() if policy.kind == "rate_limit"}
-    if not names or snapshot.memory is None:
+def _used(policies: Mapping[str, Publishing], clock: int, snapshot: Snapshot) -> dict[str, int]:
+    """How many have passed in each rate limit's window: a row for each scope."""
+    windows = [
+        (scope, _name(policy), clock // _micros(policy.interval))
+        for scope, policy in policies.items()
+        if policy.kind == "rate_limit"
+    ]
+    if not windows or snapshot.memory is None:
         return {}
-    mine = snapshot.memory.where(F.col(SCOPE).isin(*names) & F.col(_KEY).isin(*set(names.values())))
-    newest = mine.groupBy(SCOPE, _KEY).agg(F.max_by(VALUE, BATCH).alias(VALUE))
-    parsed = newest.select(SCOPE, _KEY, F.from_json(VALUE, "window BIGINT, count INT").alias(VALUE)).collect()
-    return {(row[SCOPE], row[VALUE]["window"]): row[VALUE]["count"] for row in parsed if names[row[SCOPE]] == row[_KEY]}
+    mine = snapshot.programs.spark.createDataFrame(windows, _WINDOWS)
+    counts = snapshot.memory.select(SCOPE, _KEY, F.from_json(VALUE, "window BIGINT, count INT").alias(VALUE))
+    counts = counts.select(SCOPE, _KEY, f"{VALUE}.*").join(F.broadcast(mine), [SCOPE, _KEY, "window"])
+    return {row[SCOPE]: row["used"] for row in counts.groupBy(SCOPE).agg(F.sum("count").alias("used")).collect()}
 
 
 def _moments(snapshot: Snapshot) -> DataFrame:
@@ -90,9 +93,9 @@ def _moments(snapshot: Snapshot) -> DataFrame:
 def _remembered(passed: DataFrame, snapshot: Snapshot) -> DataFrame:
     """The rows of `policy_state` that this batch writes."""
     clock = F.lit(_micros(snapshot.opening.clock - _EPOCH)).alias(_AT)
-    counted = passed.groupBy(SCOPE, _KEY, "window", "used").agg(F.count(F.lit(1)).alias("passed"))
-    count = (F.col("used") + F.col("passed")).alias("count")
-    value = F.when(F.col("window").isNull(), F.to_json(F.struct(clock))).otherwise(F.to_json(F.struct("window", count)))
+    counted = passed.groupBy(SCOPE, _KEY, "window").agg(F.count(F.lit(1)).alias("count"))
+    rate = F.to_json(F.struct("window", "count"))
+    value = F.when(F.col("window").isNull(), F.to_json(F.struct(clock))).otherwise(rate)
     return counted.select(SCOPE, _KEY, value.alias(VALUE), F.lit(snapshot.opening.ordinal).cast("bigint").alias(BATCH))
 
 

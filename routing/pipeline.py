@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routing.admit import admit, source_columns
-from routing.flow import JUDGED, OWN, TRAIL, Versions, flow
+from routing.flow import JUDGED, OWN, TOUCHED, TRAIL, Versions, flow
 from routing.matching.match import arrow_schema, packed, referenced
 from routing.memory import CONTENT, TAKEN
 from routing.policy import Matched, policy
@@ -64,8 +64,8 @@ def match(versions: Versions, snapshot: Snapshot) -> Matched:
     called = snapshot.seeing(arrow_schema(fields), versions.ways)(packed(fields), F.col(TRAIL))
     moved = _seen(versions.moved, called, lambda own: ~own | (F.col(CONTENT) == ""))
     parts = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, EVENT, CONSUMER, SUBSCRIPTION_IDS, PATH]
-    originals = matched.select(*parts, F.lit("").alias(CONTENT), F.lit("").alias(TAKEN))
-    return Matched(originals, moved.select(*parts, CONTENT, TAKEN, JUDGED))
+    none = (F.lit("").alias(CONTENT), F.lit("").alias(TAKEN), F.lit(False).alias(TOUCHED))
+    return Matched(matched.select(*parts, *none), moved.select(*parts, CONTENT, TAKEN, TOUCHED, JUDGED))
 
 
 def _seen(rows: DataFrame, called: Column, kept: Callable[[Column], Column]) -> DataFrame:
@@ -83,8 +83,8 @@ def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
     """
     opening, config = snapshot.opening, snapshot.config.notifications
     sequence = F.lit(opening.ordinal * RANKS * VERSIONS) + F.col(RANK) * VERSIONS
-    original = F.col(CONTENT) == "" if CONTENT in matched.columns else F.lit(True)
-    payload = F.col(EVENT) if config.payload == "embed" else F.when(~original, F.col(EVENT))
+    touched = F.col(TOUCHED) if TOUCHED in matched.columns else F.lit(False)
+    payload = F.col(EVENT) if config.payload == "embed" else F.when(touched, F.col(EVENT))
     bucket = F.pmod(F.xxhash64(CONSUMER), F.lit(config.buckets)).cast("int")
     return matched.select(
         CONSUMER,

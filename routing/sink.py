@@ -57,12 +57,13 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
             dead.append(_letters(versions.letters, snapshot))
         if dead:
             _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot)
-        if versions and versions.remembered:
-            _once(tables, "policy_state", reduce(DataFrame.unionByName, versions.remembered), snapshot)
         notified = 0
         if versions and len(snapshot.active):
             rows = shape(policy(match(versions, snapshot), snapshot), snapshot)
             notified = _once(tables, "notifications", _laid_out(rows, snapshot), snapshot)
+        # Behind the notifications: a batch that was never delivered must not be stopped by its own traces.
+        if versions and versions.remembered:
+            _once(tables, "policy_state", reduce(DataFrame.unionByName, versions.remembered), snapshot)
         return {
             "events": sum(counts.values()),
             "admitted": admitted,

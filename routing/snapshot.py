@@ -73,7 +73,8 @@ class Programs:
         self.spark, self._kept = tables.spark, kept
         local = str(tables.spark.conf.get("spark.master", "local")).startswith("local")
         self._scratch = tempfile.TemporaryDirectory(prefix="sluice-programs-") if local else None
-        place = self._scratch.name if self._scratch else f"{tables.location('')}_programs"
+        shared = tables.location("") or f"{tables.config.checkpoints}/"
+        place = self._scratch.name if self._scratch else f"{shared}_programs"
         self._shelf = Shelf(place, copy=not local)
 
     def standing(self, active: Active, schema: pa.Schema) -> tuple[Standing, Change | None]:

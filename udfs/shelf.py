@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import pyarrow.fs as fs
 
 Loaded = TypeVar("Loaded")
-KEPT = 16
+KEPT = 48
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from routing.filters.ast import attributes
 from routing.model import Problem
 from routing.scopes.boundaries import Boundaries, Crossing
-from routing.scopes.graph import Graph, accept
+from routing.scopes.graph import ANYONE, Graph, accept
 from routing.scopes.security import grants
 from routing.scopes.trails import Way, Ways
 from routing.tables import Tables
@@ -34,7 +34,6 @@ _KEYS = {
     "grants": ("principal", "action", "object", "priority", "allowed"),
 }
 _MISSING = ("delay",)  # a lock that is not there must not be an open door
-_ANYONE = "\0"  # whoever is named nowhere; no party has this name
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +112,7 @@ class Scopes:
         """The scopes above a scope, over whatever edges."""
         found, waiting = set[str](), [scope]
         while waiting:
-            fresh = {edge.parent for edge in self.graph.parents.get(waiting.pop(), ())} - found
+            fresh = {edge.parent for edge in self.graph.up(waiting.pop())} - found
             found |= fresh
             waiting += fresh
         return frozenset(found)
@@ -157,7 +156,7 @@ class Parties:
     def of(cls, scopes: Scopes, action: str) -> Parties:
         """The parties as publishers or as subscribers."""
         known: dict[Party, int] = {}
-        other = known.setdefault(scopes.ways.party(_ANYONE, action), 0)
+        other = known.setdefault(scopes.ways.party(ANYONE, action), 0)
         numbers = {name: known.setdefault(scopes.ways.party(name, action), len(known)) for name in scopes.named}
         return cls(tuple(known), {name: number for name, number in numbers.items() if number != other}, other)
 

@@ -16,11 +16,17 @@ from routing.filters import Filter, Limits, parse
 from routing.filters.limits import DEFAULT
 from routing.mappings import Mapping as Assignments
 from routing.mappings import parse_mapping
-from routing.model import Problem
+from routing.model import UNUSABLE_NAMES, Problem
 from routing.scopes.policy import ALL, FORWARD, Delivery, Publishing, parse_delivery, parse_publishing
 from routing.scopes.security import OPEN, Grants
 
 WORLD = "world"
+
+ANYONE = "\0"
+"""Stands for whoever no table names; nothing may be called so."""
+
+_BAD = (RoutingError, ArithmeticError, ValueError, RecursionError)
+"""What a row may raise: it costs itself, and must not stop the stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +142,7 @@ def accept(
         try:
             edge = _edge(row, found, grants, isolated, reader)
             _refuse_cycle(edge, found, parents)
-        except RoutingError as error:
+        except _BAD as error:
             problems.append(_problem("scope_edges", str(row["child"]), str(row["parent"]), error))
         else:
             parents.setdefault(edge.child, []).append(edge)
@@ -158,7 +164,7 @@ def _scopes(rows: Iterable[Mapping[str, object]], reader: _Reader) -> tuple[dict
                 parse_delivery(_text(row, "delivery") or "all", reader.filter),
                 parse_publishing(_text(row, "publishing") or "forward"),
             )
-        except RoutingError as error:
+        except _BAD as error:
             found[name] = Scope(name)
             closed.add(name)
             problems.append(_problem("scopes", name, "", error, "closed: "))
@@ -169,6 +175,8 @@ def _edge(
     row: Mapping[str, object], scopes: Mapping[str, Scope], grants: Grants, isolated: bool, reader: _Reader
 ) -> Edge:
     child, parent = str(row["child"]), str(row["parent"])
+    if child in (*UNUSABLE_NAMES, ANYONE):
+        raise RoutingError(f"{child!r} cannot be a name")
     if parent not in scopes:
         raise RoutingError(f"'{parent}' is not a scope: it has no row in scopes")
     if child == WORLD and not isolated:
@@ -225,9 +233,11 @@ def _text(row: Mapping[str, object], name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def _age(row: Mapping[str, object]) -> tuple[object, str, str]:
-    return row.get("created_at") or 0, str(row["child"]), str(row["parent"])
+def _age(row: Mapping[str, object]) -> tuple[bool, object, str, str]:
+    """Edges without a time are the oldest."""
+    created = row.get("created_at")
+    return created is not None, created or 0, str(row["child"]), str(row["parent"])
 
 
-def _problem(table: str, owner: str, id: str, error: RoutingError, prefix: str = "") -> Problem:
+def _problem(table: str, owner: str, id: str, error: Exception, prefix: str = "") -> Problem:
     return Problem("error", table, owner, id, "", f"{prefix}{error}")

@@ -19,6 +19,8 @@ _SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTAL
 _INTERVAL = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
 
+_LONGEST = timedelta(days=36_525)
+
 
 class PolicyError(RoutingError):
     """A text that is no policy."""
@@ -103,13 +105,16 @@ def _name(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(r"\s*0*[1-9][0-9]{0,8}\s*", text):
+    if not re.fullmatch(r"\s*0{0,9}[1-9][0-9]{0,8}\s*", text):
         raise PolicyError(f"a whole number from 1 to 999,999,999 is needed, not '{text.strip()}'")
     return int(text)
 
 
 def _share(text: str) -> Decimal:
-    share = Decimal(text.strip()) if _NUMBER.fullmatch(text) else Decimal(-1)
+    try:
+        share = Decimal(text.strip()) if _NUMBER.fullmatch(text) else Decimal(-1)
+    except ArithmeticError:
+        share = Decimal(-1)
     if not 0 <= share <= 1:
         raise PolicyError(f"a number from 0 to 1 is needed, not '{text.strip()}'")
     return share
@@ -121,6 +126,7 @@ def _interval(text: str) -> timedelta:
         interval = timedelta(**{f"{found[2].lower()}s": float(found[1])}) if found else timedelta()
     except OverflowError:
         interval = timedelta()
-    if interval <= timedelta():
-        raise PolicyError(f"an interval such as '10 seconds' or '5 minutes' is needed, not '{text.strip()}'")
+    if not timedelta() < interval <= _LONGEST:
+        hint = "such as '10 seconds' or '5 minutes', at most 100 years,"
+        raise PolicyError(f"an interval {hint} is needed, not '{text.strip()}'")
     return interval

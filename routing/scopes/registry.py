@@ -7,6 +7,7 @@ next batch sees them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -41,7 +42,8 @@ def join(tables: Tables, child: str, parent: str, gates: Mapping[str, str | None
     scopes, edges, components, granted = (rows(tables, table) for table in TABLES)
     others = [edge for edge in edges if (edge["child"], edge["parent"]) != (child, parent)]
     me = tables.spark.range(1).select(F.session_user()).first()
-    youngest = {**row, CREATED_BY: me[0] if me else "", "created_at": max((e["created_at"] for e in others), default=0)}
+    last = max((edge["created_at"] for edge in others if edge["created_at"]), default=datetime.now(UTC))
+    youngest = {**row, CREATED_BY: me[0] if me else "", "created_at": last + timedelta(microseconds=1)}
     problems = graph_of(tables, scopes, [*others, youngest], components, granted)[1]
     _raise(p for p in problems if p.table == "scope_edges" and (p.owner, p.id) == (child, parent))
     _insert(tables, SCOPE_EDGES, row)
