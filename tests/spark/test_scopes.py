@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -113,8 +114,8 @@ def check_examples(packed: Packed) -> None:
         prefix, found = f"x{place}-", dict[str, list[object]]()
         for row in packed.delivered.get((prefix + example.publisher, f"{prefix}e"), []):
             found.setdefault(row[0].removeprefix(prefix), []).append(row[3])
-        wanted = {consumer: sorted(map(sameness, some), key=str) for consumer, some in example.wanted.items()}
-        assert {consumer: sorted(some, key=str) for consumer, some in found.items()} == wanted, name
+        wanted = {consumer: Counter(map(sameness, some)) for consumer, some in example.wanted.items()}
+        assert {consumer: Counter(some) for consumer, some in found.items()} == wanted, name
 
 
 SECRET = "x-SECRET"
