@@ -91,8 +91,7 @@ def _placed(events: DataFrame, scopes: Scopes) -> DataFrame:
     """Join the events along their publishers: where each begins."""
     starts = scopes.starts
     if not starts.numbers:
-        trail = F.lit(starts.other)
-        placed = events.withColumn(TRAIL, trail)
+        placed = events.withColumn(TRAIL, F.lit(starts.other))
     else:
         names = StructType([StructField(PUBLISHER, StringType()), StructField(TRAIL, IntegerType())])
         rows = events.sparkSession.createDataFrame(list(starts.numbers.items()), names)

@@ -45,8 +45,11 @@ def judged(leaving: DataFrame, policies: Mapping[str, Publishing], snapshot: Sna
     rows = rows.withColumn(_KEY, F.concat_ws("|", "policy", VALUE))
     place = F.row_number().over(Window.partitionBy(SCOPE, _KEY).orderBy(RANK, TAKEN))
     recent = F.coalesce(F.col(_AT) > F.col("since"), F.lit(False))
-    passes = rows.withColumn("place", place).join(_moments(snapshot), [SCOPE, _KEY], "left")
-    passed = passes.where((F.col("place") <= F.col("left")) & ~recent).localCheckpoint()
+    passed = (
+        _with_last(rows.withColumn("place", place), snapshot)
+        .where((F.col("place") <= F.col("left")) & ~recent)
+        .localCheckpoint()
+    )
     return passed.select(SCOPE, RANK, CONTENT), _remembered(passed, snapshot)
 
 
@@ -73,21 +76,18 @@ def _used(policies: Mapping[str, Publishing], clock: int, snapshot: Snapshot) ->
     ]
     if not windows or snapshot.memory is None:
         return {}
-    mine = snapshot.programs.spark.createDataFrame(windows, _WINDOWS)
+    mine = snapshot.memory.sparkSession.createDataFrame(windows, _WINDOWS)
     counts = snapshot.memory.select(SCOPE, _KEY, F.from_json(VALUE, "window BIGINT, count INT").alias(VALUE))
     counts = counts.select(SCOPE, _KEY, f"{VALUE}.*").join(F.broadcast(mine), [SCOPE, _KEY, "window"])
     return {row[SCOPE]: row["used"] for row in counts.groupBy(SCOPE).agg(F.sum("count").alias("used")).collect()}
 
 
-def _moments(snapshot: Snapshot) -> DataFrame:
-    """When each value of each throttle has passed last."""
+def _with_last(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """The rows, with when each value of each throttle has passed last."""
     if snapshot.memory is None:
-        none = T.StructType(
-            [*(T.StructField(name, T.StringType()) for name in (SCOPE, _KEY)), T.StructField(_AT, T.LongType())]
-        )
-        return snapshot.programs.spark.createDataFrame([], none)
+        return rows.withColumn(_AT, F.lit(None).cast(T.LongType()))
     at = F.get_json_object(VALUE, "$.at").cast(T.LongType())
-    return snapshot.memory.groupBy(SCOPE, _KEY).agg(F.max(at).alias(_AT))
+    return rows.join(snapshot.memory.groupBy(SCOPE, _KEY).agg(F.max(at).alias(_AT)), [SCOPE, _KEY], "left")
 
 
 def _remembered(passed: DataFrame, snapshot: Snapshot) -> DataFrame:

@@ -1,4 +1,4 @@
-"""What a batch writes, and in which order: journal, dead letters, and last the notifications.
+"""What a batch writes, and in which order: journal, dead letters, notifications, and what policies remember.
 
 Law: the notifications' commit makes the batch visible; whoever reads or streams the table sees whole batches, once. A
 retry skips the commits that carry its tag already, and writes the same rows into the rest.
@@ -104,17 +104,14 @@ def _rank(counts: dict[tuple[int, str | None], int]) -> Column:
 
 
 def _journal(events: DataFrame, snapshot: Snapshot) -> DataFrame:
-    opening = snapshot.opening
     if snapshot.config.journal == "keys":
         events = events.withColumn(EVENT, F.lit(None).cast("variant"))
-    return events.withColumns(
-        {SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), ADMITTED_AT: F.lit(opening.clock)}
-    )
+    return _stamped(events, snapshot, ADMITTED_AT)
 
 
 def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> DataFrame:
     """The refused rows; of the duplicates a capped number whole, and one row that counts the rest."""
-    opening, kept = snapshot.opening, snapshot.config.duplicates.kept
+    kept = snapshot.config.duplicates.kept
     refused = judged.where(F.col(REASON).isNotNull()).select(
         REASON,
         DETAIL,
@@ -139,26 +136,20 @@ def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> Dat
         ]
         rest = judged.sparkSession.createDataFrame(counted, refused.schema)
         refused = refused.where(F.col(REASON) != "duplicate").unionAll(whole).unionAll(rest)
-    return refused.withColumns(
-        {SOURCE: F.lit(opening.source), BATCH: F.lit(opening.ordinal).cast("bigint"), REFUSED_AT: F.lit(opening.clock)}
-    )
+    return _stamped(refused, snapshot, REFUSED_AT)
 
 
 def _letters(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
     """What was stopped on its way, as dead letters: the event as it was published."""
+    raw, one = F.to_json(COLUMNS).alias(RAW), F.lit(1).cast("bigint").alias(COPIES)
+    return _stamped(rows.select(REASON, DETAIL, raw, one, EVENT_ID, PUBLISHER, PUBLISHED_AT), snapshot, REFUSED_AT)
+
+
+def _stamped(rows: DataFrame, snapshot: Snapshot, clock: str) -> DataFrame:
+    """With the source, the batch, and its clock under this name."""
     opening = snapshot.opening
-    return rows.select(
-        REASON,
-        DETAIL,
-        F.to_json(COLUMNS).alias(RAW),
-        F.lit(1).cast("bigint").alias(COPIES),
-        EVENT_ID,
-        PUBLISHER,
-        PUBLISHED_AT,
-        F.lit(opening.source).alias(SOURCE),
-        F.lit(opening.ordinal).cast("bigint").alias(BATCH),
-        F.lit(opening.clock).alias(REFUSED_AT),
-    )
+    batch = F.lit(opening.ordinal).cast("bigint")
+    return rows.withColumns({SOURCE: F.lit(opening.source), BATCH: batch, clock: F.lit(opening.clock)})
 
 
 def _laid_out(notifications: DataFrame, snapshot: Snapshot) -> DataFrame:

@@ -70,7 +70,7 @@ class Programs:
 
     def __init__(self, tables: Tables, kept: int = 48) -> None:
         self._known: OrderedDict[Hashable, tuple[Item, ...]] = OrderedDict()
-        self.spark, self._kept = tables.spark, kept
+        self._kept = kept
         local = str(tables.spark.conf.get("spark.master", "local")).startswith("local")
         self._scratch = tempfile.TemporaryDirectory(prefix="sluice-programs-") if local else None
         shared = tables.location("") or f"{tables.config.checkpoints}/"

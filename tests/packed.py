@@ -32,7 +32,7 @@ SOURCE = {
     "time": "at",
     "schema": "id STRING, publisher STRING, at TIMESTAMP, a BIGINT, b BIGINT, price BIGINT, tag STRING, zero BIGINT",
 }
-_ATTRIBUTES = ("a", "b", "price", "tag", "zero")
+ATTRIBUTES = ("a", "b", "price", "tag", "zero")
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -101,7 +101,7 @@ class Packed:
 
     def _events(self, events: list[list[Event]]) -> DataFrame:
         rows = [
-            (event.id, event.publisher, _EPOCH + timedelta(seconds=place), *(map(event.attributes.get, _ATTRIBUTES)))
+            (event.id, event.publisher, _EPOCH + timedelta(seconds=place), *(map(event.attributes.get, ATTRIBUTES)))
             for some in events
             for place, event in enumerate(some)
         ]

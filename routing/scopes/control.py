@@ -124,7 +124,7 @@ class Scopes:
 
     def refusals(self, subscribes: Callable[[str], bool]) -> list[Problem]:
         """A warning for each consumer and scope above it in which it may not subscribe; of those that tables name."""
-        guarded, grants = self.ways.guarded("subscribe"), self.graph.grants
+        guarded, grants = self.ways.guarded["subscribe"], self.graph.grants
         found = []
         for name in self.named if guarded else ():
             refusing = {s for s in guarded & self.above(name) if not grants.may(name, "subscribe", s)}

@@ -7,6 +7,7 @@ to a component the one with the first path, of trails to a scope the one with th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -56,14 +57,17 @@ class Ways:
     def party(self, name: str, action: str) -> Party:
         """What distinguishes a party from others, as a publisher or a subscriber."""
         grants, edges = self.boundaries.graph.grants, self.boundaries
-        refused = frozenset(scope for scope in self.guarded(action) if not grants.may(name, action, scope))
+        refused = frozenset(scope for scope in self.guarded[action] if not grants.may(name, action, scope))
         above = [edge.parent for edge in edges.graph.up(name)] if refused else []
         return Party(edges.direct(name), edges.selves(name), refused, bool(above) and refused.issuperset(above))
 
-    def guarded(self, action: str) -> frozenset[str]:
-        """The scopes in which not everybody may do it."""
-        graph = self.boundaries.graph
-        return frozenset(scope for act, scope in graph.grants.verdicts if act == action and scope in graph.scopes)
+    @cached_property
+    def guarded(self) -> Mapping[str, frozenset[str]]:
+        """The scopes in which not everybody may do a thing."""
+        graph, found = self.boundaries.graph, dict[str, set[str]]()
+        for action, scope in graph.grants.verdicts:
+            found.setdefault(action, set()).update({scope} & graph.scopes.keys())
+        return {action: frozenset(found.get(action, ())) for action in ("publish", "subscribe")}
 
     def start(self, party: Party) -> Way:
         """Where an event begins. What is in no region is at least its own publisher's."""
