@@ -23,7 +23,7 @@ test-faults: $(READY)  ## real processes, real signals
 	@$(BIN)/python -m pytest tests/faults -p no:cacheprovider -o addopts="-ra --strict-markers"
 
 test-systems: $(READY)  ## random systems of scopes against the reference, SYSTEMS=2000 of them from SEED=0 on
-	@SLUICE_SYSTEMS=$(or $(SYSTEMS),2000) SLUICE_SEED=$(or $(SEED),0) $(BIN)/python -m pytest tests/random -o addopts="-ra --strict-markers"
+	@SLUICE_SYSTEMS=$(or $(SYSTEMS),2000) SLUICE_SEED=$(or $(SEED),0) $(BIN)/python -m pytest tests/scopes -o addopts="-ra --strict-markers"
 
 prove-filters: $(READY)  ## the filter algebra on 1,000,000 pairs of filters against sampled events
 	@$(BIN)/python -m tests.prove_filters sampling

@@ -50,7 +50,8 @@ def main() -> None:
         results = []
         for name, rows in (("identity", _tree()), ("boundaries", _partners())):
             scoped = _engine(spark, place, f"bench_{name}", *rows)
-            contenders = {"no scopes": _routes(without, events), name: _routes(scoped, events)}
+            mine = _named(events, name)
+            contenders = {"no scopes": _routes(without, mine), name: _routes(scoped, mine)}
             results.append(compare(name, contenders, baseline="no scopes", rounds=options.rounds, warm_up=2))
         report(*results, facts=facts, events=options.events, rounds=options.rounds)
     finally:
@@ -153,12 +154,12 @@ def _events(spark: SparkSession, place: Path, count: int) -> DataFrame:
 
 
 def _routes(engine: Engine, events: DataFrame) -> Callable[[int], object]:
-    return lambda turn: engine.route(_named(events, turn))
+    return lambda turn: engine.route(_named(events, str(turn)))
 
 
-def _named(events: DataFrame, turn: int) -> DataFrame:
-    """The same events under ids of their own for each round."""
-    return events.withColumn("id", F.concat(F.col("id"), F.lit(f"-{turn}")))
+def _named(events: DataFrame, name: str) -> DataFrame:
+    """The same events under ids of their own."""
+    return events.withColumn("id", F.concat(F.col("id"), F.lit(f"-{name}")))
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from pyspark.sql.types import StructType
 from routing import registry, views
 from routing.admit import check_columns, source_columns
 from routing.config import Config, Source, load
+from routing.delay import due
 from routing.errors import Cancelled, ConfigError, nearest
 from routing.ledger import Ledger
 from routing.matching.attributes import variant_columns
@@ -219,7 +220,8 @@ class Engine:
         scoped = self._scopes.scopes(opening.control)
         self._report_problems(active, scoped, opening.clock)
         source, journal, memory = self._source(opening.source), self._journal(opening), self._memory(opening)
-        return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory)
+        held = due(memory, opening, schema, source_columns(source)) if memory is not None else None
+        return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory, held)
 
     def _memory(self, opening: Opening) -> DataFrame | None:
         """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from hashlib import md5
 from math import ceil
@@ -27,9 +27,11 @@ from pyspark.sql.types import (
     StringType,
     StructField,
     StructType,
+    TimestampType,
 )
 
 from routing.admit import source_columns
+from routing.delay import ASCENDED, CROSSED, Due, holding
 from routing.matching.match import arrow_schema, packed
 from routing.memory import CONTENT, REMEMBERING, SCOPE, TAKEN, VALUE, judged
 from routing.scopes.boundaries import Crossing
@@ -41,6 +43,7 @@ from routing.scopes.trails import Way, Ways
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS
 from schemas.delivery import DETAIL, EVENT, EVENT_ID, PUBLISHED_AT, PUBLISHER, RANK, REASON
+from udfs.chart import Trail
 
 TRAIL, JUDGED, CROSSING = "trail", "judged", "crossing"
 OWN, TOUCHED = "own", "touched"
@@ -52,7 +55,8 @@ _PARTS = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, COLUMNS, EVENT]
 class Versions:
     """The events where they were published, and the versions that crossed something, in one layout.
 
-    `ways` are the trails of those that crossed; `dead` is what did not get through, and why.
+    `ways` are the trails of those that crossed; `dead` is what did not get through, and why; `beyond` the contents that
+    were too many; `remembered` what policies remember, and `held` what they hold back.
     """
 
     originals: DataFrame
@@ -60,7 +64,14 @@ class Versions:
     contents: Contents | None = None
     ways: list[Way] = field(default_factory=list)
     dead: list[DataFrame] = field(default_factory=list)
+    beyond: list[DataFrame] = field(default_factory=list)
     remembered: list[DataFrame] = field(default_factory=list)
+    held: list[DataFrame] = field(default_factory=list)
+
+    def of(self, ranks: DataFrame) -> Versions:
+        """Those of some events."""
+        moved = None if self.moved is None else self.moved.join(ranks, RANK, "left_semi")
+        return replace(self, originals=self.originals.join(ranks, RANK, "left_semi"), moved=moved)
 
     @property
     def letters(self) -> DataFrame | None:
@@ -77,7 +88,7 @@ def flow(events: DataFrame, snapshot: Snapshot) -> Versions:
     placed = _placed(events, snapshot.scopes)
     versions = Versions(placed)
     versions.dead += _refused(placed, snapshot.scopes)
-    if snapshot.scopes.rising:
+    if snapshot.scopes.rising or snapshot.due:
         _Rounds(snapshot, versions).run(placed)
     return versions
 
@@ -132,6 +143,7 @@ class _Rounds:
         """Where what is on each way may have begun."""
         self.waiting: list[Waiting] = []
         self.rounds: list[tuple[DataFrame, Contents]] = []
+        self.crossings = list(self.scopes.crossings)
 
     def run(self, placed: DataFrame) -> None:
         """All rounds; then what moved, in one layout."""
@@ -139,15 +151,18 @@ class _Rounds:
             *_PARTS, TRAIL, F.lit("").alias(CONTENT), nobody_judged().alias(JUDGED), F.lit("").alias(TAKEN)
         )
         fronts = [Front(rows, Contents(self.snapshot.schema, source_columns(self.snapshot.source)), first=True)]
+        if self.snapshot.due:
+            fronts += self._released(self.snapshot.due)
         while fronts or self.waiting:
             if fronts:
                 front = fronts.pop()
                 crossed = self._crossed(front)
                 moves = self._moves(crossed, front.first)
-                going = [move for move in moves if not move.remembers]
-                held = [move for move in moves if move.remembers]
-                if held:
-                    self.waiting.append(Waiting(crossed, front.contents, held))
+                judged = [move for move in moves if move.kind in REMEMBERING]
+                if judged:
+                    self.waiting.append(Waiting(crossed, front.contents, judged))
+                self._hold(crossed, front.contents, [move for move in moves if move.kind == "delay"])
+                going = [move for move in moves if move.kind not in (*REMEMBERING, "delay")]
                 fronts += self._onwards(crossed, front.contents, going)
             else:
                 fronts += self._let_out()
@@ -193,14 +208,62 @@ class _Rounds:
         pairs = crossed.select(TRAIL, CROSSING).distinct().collect()
         known, found = self.scopes.begin if first else list(self.numbers), []
         for trail, number in sorted((row[TRAIL], row[CROSSING]) for row in pairs):
-            crossing = self.scopes.crossings[number]
-            way = self.ways.moved(known[trail], crossing)
-            if way is not None:
-                beyond = self.numbers.setdefault(way, len(self.numbers))
-                begun = frozenset({trail}) if first else self.starts[trail]
-                self.starts[beyond] = self.starts.get(beyond, frozenset()) | begun
-                found.append(Move(trail, number, known[trail], crossing, way, beyond, self.scopes.reaches(way)))
+            begun = frozenset({trail}) if first else self.starts[trail]
+            found += self._move(trail, number, known[trail], begun)
         return found
+
+    def _move(self, trail: int, number: int, before: Way, begun: frozenset[int]) -> list[Move]:
+        """Where a crossing leads to; nowhere, if it is refused."""
+        crossing = self.crossings[number]
+        way = self.ways.moved(before, crossing)
+        if way is None:
+            return []
+        beyond = self.numbers.setdefault(way, len(self.numbers))
+        self.starts[beyond] = self.starts.get(beyond, frozenset()) | begun
+        return [Move(trail, number, before, crossing, way, beyond, self.scopes.reaches(way))]
+
+    def _hold(self, crossed: DataFrame, contents: Contents, moves: list[Move]) -> None:
+        """Hold back what would leave scopes that delay: once, however many superscopes they have."""
+        first: dict[tuple[int, str], Move] = {}
+        for move in moves:
+            first.setdefault((move.trail, move.crossing.edge.child), move)
+        if first:
+            clock = self.snapshot.opening.clock
+            table = [
+                (move.trail, move.number, scope, clock + move.crossing.policy.interval, *_been(move.before))
+                for (_, scope), move in first.items()
+            ]
+            rows = crossed.join(F.broadcast(crossed.sparkSession.createDataFrame(table, _HELD)), [TRAIL, CROSSING])
+            self.versions.held.append(holding(rows, contents))
+
+    def _released(self, due: Due) -> list[Front]:
+        """Take what was held over all edges upwards from the scope that held it, which has judged it already."""
+        placed, graph = _placed(due.rows, self.scopes), self.scopes.graph
+        table, moves, numbers = [], list[Move](), dict[str, list[int]]()
+        for row in placed.select(SCOPE, ASCENDED, CROSSED, TRAIL).distinct().collect():
+            scope, ascended, crossed, start = row
+            if scope not in graph.scopes or scope in graph.closed:
+                continue
+            if scope not in numbers:
+                ups = [replace(self.ways.boundaries.up(edge), policy=_RELEASED) for edge in graph.up(scope)]
+                numbers[scope] = [len(self.crossings) + place for place in range(len(ups))]
+                self.crossings += ups
+            way = Way(
+                Trail(frozenset({f"^{scope}"}), frozenset()),
+                self.scopes.begin[start].refused,
+                frozenset((child, parent) for child, parent in ascended),
+                tuple((child, parent, direction) for child, parent, direction in crossed),
+            )
+            trail = self.numbers.setdefault(way, len(self.numbers))
+            for number in numbers[scope]:
+                moves += self._move(trail, number, way, frozenset({_HELD_BACK}))
+                table.append((scope, ascended, crossed, start, trail, number))
+        if not moves:
+            return []
+        names = F.broadcast(placed.sparkSession.createDataFrame(table, _LEFT)).withColumnRenamed("start", TRAIL)
+        rows = placed.drop(OWN).join(names, [SCOPE, ASCENDED, CROSSED, TRAIL]).drop(TRAIL, SCOPE, ASCENDED, CROSSED)
+        rows = rows.withColumnRenamed("to", TRAIL).withColumn(JUDGED, nobody_judged())
+        return self._onwards(rows.localCheckpoint(), due.contents, moves)
 
     def _moved(
         self, crossed: DataFrame, contents: Contents, moves: list[Move], passed: DataFrame | None
@@ -234,12 +297,18 @@ class _Rounds:
     def _may_be_many(self) -> bool:
         """Whether an event may have more versions than are allowed: a content is a function of the way."""
         ways = Counter(start for starts in self.starts.values() for start in starts)
+        if ways[_HELD_BACK] and self.snapshot.due:
+            ways[_HELD_BACK] += self.snapshot.due.most
         return max(ways.values()) + 1 > self.snapshot.config.scopes.versions
 
     def _limited(self, beyond: DataFrame) -> DataFrame:
         """Without the contents that are too many for one event; those of earlier rounds come first."""
-        most = self.snapshot.config.scopes.versions
+        most, due = self.snapshot.config.scopes.versions, self.snapshot.due
         known = [rows.select(RANK, CONTENT, F.lit(0).alias("new"), TAKEN) for rows, _ in self.rounds]
+        if due:
+            before = due.known.select(RANK, CONTENT, F.lit(0).alias("new"), F.lit("").alias(TAKEN), "kept")
+            known.append(before.where("kept").drop("kept"))
+            beyond = beyond.join(before.where("NOT kept"), [RANK, CONTENT], "left_anti")
         original = beyond.select(RANK, F.lit("").alias(CONTENT), F.lit(0).alias("new"), F.lit("").alias(TAKEN))
         every = reduce(
             DataFrame.unionByName, [original, *known, beyond.select(RANK, CONTENT, F.lit(1).alias("new"), TAKEN)]
@@ -250,7 +319,9 @@ class _Rounds:
             first.select(RANK, CONTENT, (place <= most).alias("kept")), [RANK, CONTENT]
         ).localCheckpoint()
         detail = F.concat(F.lit(f"the event has {most} versions already, without the version "), F.col(CONTENT))
-        self.versions.dead.append(beyond.where(~F.col("kept")).select(*_dead("versions", detail)))
+        over = beyond.where(~F.col("kept"))
+        self.versions.dead.append(over.select(*_dead("versions", detail)))
+        self.versions.beyond.append(over.select(RANK, CONTENT))
         return beyond.where("kept").drop("kept")
 
     def _through(
@@ -328,11 +399,35 @@ class Move:
     rises: bool
 
     @property
-    def remembers(self) -> bool:
-        """Whether the scope that it leaves judges by what it remembers."""
-        return self.crossing.policy.kind in REMEMBERING
+    def kind(self) -> str:
+        """How the scope that it leaves judges it."""
+        return self.crossing.policy.kind
 
 
+_RELEASED = Publishing("released")
+_HELD_BACK = -1  # where what was held back has begun, among the numbers of publishers' parties
+
+_STEPS = ArrayType(ArrayType(StringType()))
+_HELD = StructType(
+    [
+        StructField(TRAIL, IntegerType()),
+        StructField(CROSSING, IntegerType()),
+        StructField(SCOPE, StringType()),
+        StructField("due", TimestampType()),
+        StructField(ASCENDED, _STEPS),
+        StructField(CROSSED, _STEPS),
+    ]
+)
+_LEFT = StructType(
+    [
+        StructField(SCOPE, StringType()),
+        StructField(ASCENDED, _STEPS),
+        StructField(CROSSED, _STEPS),
+        StructField("start", IntegerType()),
+        StructField("to", IntegerType()),
+        StructField(CROSSING, IntegerType()),
+    ]
+)
 _LEAVING = StructType(
     [
         StructField(TRAIL, IntegerType()),
@@ -382,6 +477,11 @@ def _table(moves: list[Move], scopes: Scopes) -> tuple[list[tuple[Any, ...]], bo
             )
         )
     return rows, len(groups) == len(moves)
+
+
+def _been(way: Way) -> tuple[list[list[str]], list[list[str]]]:
+    """The boundaries that a way has ascended, and all that it crossed."""
+    return [list(key) for key in sorted(way.ascended)], [list(step) for step in way.crossed]
 
 
 def _taken(way: Way) -> str:

@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from routing.scopes.policy import Publishing
 from routing.snapshot import Snapshot
 from schemas.delivery import BATCH, RANK
+from schemas.engine import HELD, HELD_COLUMNS
 
 SCOPE, CONTENT, TAKEN, VALUE = "scope", "content", "taken", "value"
 REMEMBERING = ("rate_limit", "throttle")
@@ -96,7 +97,8 @@ def _remembered(passed: DataFrame, snapshot: Snapshot) -> DataFrame:
     counted = passed.groupBy(SCOPE, _KEY, "window").agg(F.count(F.lit(1)).alias("count"))
     rate = F.to_json(F.struct("window", "count"))
     value = F.when(F.col("window").isNull(), F.to_json(F.struct(clock))).otherwise(rate)
-    return counted.select(SCOPE, _KEY, value.alias(VALUE), F.lit(snapshot.opening.ordinal).cast("bigint").alias(BATCH))
+    nothing, batch = F.lit(None).cast(HELD_COLUMNS), F.lit(snapshot.opening.ordinal).cast("bigint")
+    return counted.select(SCOPE, _KEY, value.alias(VALUE), nothing.alias(HELD), batch.alias(BATCH))
 
 
 def _name(policy: Publishing) -> str:

@@ -35,14 +35,12 @@ from schemas.delivery import (
     PUBLISHED_AT,
     PUBLISHER,
     RANK,
+    RANKS,
     SEQUENCE,
     SOURCE,
     SUBSCRIPTION_IDS,
+    VERSIONS,
 )
-
-# A sequence number is ordinal, rank in the batch, version of the event: 27, 30 and 6 bits.
-VERSIONS = 64
-RANKS = 1 << 30
 
 
 def match(versions: Versions, snapshot: Snapshot) -> Matched:
@@ -79,7 +77,7 @@ def _seen(rows: DataFrame, called: Column, kept: Callable[[Column], Column]) -> 
 def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Reads consumer, subscription_ids, path, event_id, publisher, published_at, event, rank. Gives the notification.
 
-    Where an event may have come in several versions, content and taken stay, for `number`.
+    Where an event may have come in several versions, content and taken are there too, for `number`.
     """
     opening, config = snapshot.opening, snapshot.config.notifications
     sequence = F.lit(opening.ordinal * RANKS * VERSIONS) + F.col(RANK) * VERSIONS
@@ -106,15 +104,17 @@ def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
 def number(notifications: DataFrame, *, by: str) -> DataFrame:
     """Of equal contents for one consumer the one with the first path; and each version its own sequence number.
 
-    The rows are partitioned by `by`. The empty path, of one's own event, comes behind every other.
+    The rows are partitioned by `by`. The empty path, of one's own event, comes behind every other. Rows without a path
+    are what was delivered by earlier batches: they come first, and are left out.
     """
     if CONTENT not in notifications.columns:
         return notifications
-    event = Window.partitionBy(by, CONSUMER, SEQUENCE).orderBy(F.size(PATH) == 0, PATH, TAKEN)
+    order = [F.col(PATH).isNotNull(), F.size(PATH) == 0, F.col(PATH), F.col(TAKEN)]
+    event = Window.partitionBy(by, CONSUMER, SEQUENCE).orderBy(*order)
     before = F.collect_list(CONTENT).over(event.rowsBetween(Window.unboundedPreceding, -1))
-    rows = notifications.withColumn("before", before).where(~F.array_contains("before", F.col(CONTENT)))
-    version = F.size(F.array_distinct("before"))
-    return rows.withColumn(SEQUENCE, F.col(SEQUENCE) + version).drop("before", CONTENT, TAKEN)
+    rows = notifications.withColumn("before", before)
+    rows = rows.where(F.col(PATH).isNotNull() & ~F.array_contains("before", F.col(CONTENT)))
+    return rows.withColumn(SEQUENCE, F.col(SEQUENCE) + F.size(F.array_distinct("before"))).drop("before")
 
 
 STAGES = (admit, flow, match, policy, shape)

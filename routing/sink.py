@@ -12,8 +12,12 @@ from itertools import accumulate
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from routing.admit import PARTITION, PLACE, remember
+from routing.delay import released, remembered, staying
+from routing.flow import Versions
+from routing.memory import CONTENT, TAKEN
 from routing.pipeline import STAGES, number
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS, RAW
@@ -30,16 +34,18 @@ from schemas.delivery import (
     PUBLISHED_AT,
     PUBLISHER,
     RANK,
+    RANKS,
     REASON,
     REFUSED_AT,
     SEQUENCE,
     SOURCE,
+    VERSIONS,
 )
 
 
 def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, int]:
     """Run the stages over the rows that arrived and write what comes of them; returns counts for the ledger."""
-    admit, flow, match, policy, shape = STAGES
+    admit, flow, *_ = STAGES
     kept = admit(arrived, snapshot).persist()
     try:
         judged = remember(kept, snapshot)
@@ -48,10 +54,12 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
         for (_, reason), count in counts.items():
             refused[reason or ""] += count
         admitted = refused.pop("", 0)
-        events = judged.where(F.col(REASON).isNull()).withColumn(RANK, _rank(counts))
+        due = snapshot.due
+        rank = _rank(counts) + (due.events if due else 0)  # what was held back comes first
+        events = judged.where(F.col(REASON).isNull()).withColumn(RANK, rank)
         if admitted and snapshot.config.journal != "off":
             _once(tables, "events", _journal(events, snapshot), snapshot)
-        versions = flow(events, snapshot) if admitted else None
+        versions = flow(events, snapshot) if admitted or due else None
         dead = [_dead_letters(judged, refused["duplicate"], snapshot)] if refused else []
         if versions and versions.letters is not None:
             dead.append(_letters(versions.letters, snapshot))
@@ -59,11 +67,12 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
             _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot)
         notified = 0
         if versions and len(snapshot.active):
-            rows = shape(policy(match(versions, snapshot), snapshot), snapshot)
-            notified = _once(tables, "notifications", _laid_out(rows, snapshot), snapshot)
+            rows = _laid_out(_notified(versions, snapshot), snapshot)
+            notified = _once(tables, "notifications", rows, snapshot)
         # Behind the notifications: a batch that was never delivered must not be stopped by its own traces.
-        if versions and versions.remembered:
-            _once(tables, "policy_state", reduce(DataFrame.unionByName, versions.remembered), snapshot)
+        state = _remembered(versions, snapshot) if versions else []
+        if state:
+            _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot)
         return {
             "events": sum(counts.values()),
             "admitted": admitted,
@@ -72,6 +81,37 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
         }
     finally:
         kept.unpersist()
+
+
+def _notified(versions: Versions, snapshot: Snapshot) -> DataFrame:
+    """The notifications of these versions: of equal ones the first, with their numbers."""
+    _, _, match, policy, shape = STAGES
+    matched = policy(match(versions, snapshot), snapshot)
+    if snapshot.due and CONTENT in matched.columns:
+        matched = _union(matched, snapshot.due.delivered)
+    rows = shape(matched, snapshot)
+    by = _partitioned_by(snapshot)
+    return number(rows.repartition(by), by=by)
+
+
+def _remembered(versions: Versions, snapshot: Snapshot) -> list[DataFrame]:
+    """What policies remember, and what is held back, with what its events have become and who got what of them."""
+    found = [*versions.remembered, *released(snapshot)]
+    stay = staying(versions.held, snapshot)
+    stay = stay.localCheckpoint() if stay else None
+    if stay is None or stay.isEmpty():
+        return found
+    rows = _notified(versions.of(stay), snapshot)
+    content = F.col(CONTENT) if CONTENT in rows.columns else F.lit("").alias(CONTENT)
+    rank = F.shiftright(SEQUENCE, VERSIONS.bit_length() - 1).bitwiseAND(F.lit(RANKS - 1)).alias(RANK)
+    contents = {True: [] if versions.moved is None else [versions.moved.select(RANK, CONTENT)], False: versions.beyond}
+    seen = {kept: reduce(DataFrame.unionByName, some) for kept, some in contents.items() if some}
+    return found + remembered(versions.held, stay, seen, rows.select(CONSUMER, rank, content), snapshot)
+
+
+def _union(rows: DataFrame, others: DataFrame) -> DataFrame:
+    """Of both; what only one of them has is NULL in the other."""
+    return rows.unionByName(others, allowMissingColumns=True)
 
 
 def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot) -> int:
@@ -134,7 +174,8 @@ def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> Dat
                 None,
             )
         ]
-        rest = judged.sparkSession.createDataFrame(counted, refused.schema)
+        nullable = StructType([StructField(field.name, field.dataType) for field in refused.schema])
+        rest = judged.sparkSession.createDataFrame(counted, nullable)
         refused = refused.where(F.col(REASON) != "duplicate").unionAll(whole).unionAll(rest)
     return _stamped(refused, snapshot, REFUSED_AT)
 
@@ -154,5 +195,8 @@ def _stamped(rows: DataFrame, snapshot: Snapshot, clock: str) -> DataFrame:
 
 def _laid_out(notifications: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Each consumer, or each bucket, from one task: one file a partition, sorted so that a reader skips most of it."""
-    by = CONSUMER if snapshot.config.notifications.layout == "consumer" else BUCKET
-    return number(notifications.repartition(by), by=by).sortWithinPartitions(by, CONSUMER, SEQUENCE)
+    return notifications.drop(CONTENT, TAKEN).sortWithinPartitions(_partitioned_by(snapshot), CONSUMER, SEQUENCE)
+
+
+def _partitioned_by(snapshot: Snapshot) -> str:
+    return CONSUMER if snapshot.config.notifications.layout == "consumer" else BUCKET

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructType
 
 from routing.config import Config, Source
+from routing.delay import Due
 from routing.errors import nearest
 from routing.matching.compile import assemble, compile_program
 from routing.model import Opening, Problem
@@ -45,6 +46,7 @@ class Snapshot:
     journal: DataFrame | None = None
     scopes: Scopes | None = None
     memory: DataFrame | None = None
+    due: Due | None = None
 
     def matcher(self, schema: pa.Schema) -> Callable[[Column], Column]:
         """The active subscriptions, as a function from a struct of these attributes to the consumers that match."""

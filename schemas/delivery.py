@@ -21,6 +21,10 @@ REASON, DETAIL, RAW, COPIES, REFUSED_AT = "reason", "detail", "raw", "copies", "
 
 Layout = Literal["consumer", "bucket"]
 
+# A sequence number is ordinal, rank in the batch, version of the event: 27, 30 and 6 bits.
+VERSIONS = 1 << 6
+RANKS = 1 << 30
+
 _TEXT, _TIME, _LONG = StringType(), TimestampType(), LongType()
 
 

@@ -5,12 +5,24 @@ Law: the ledger row of a batch is written before the batch is computed, and the 
 
 from __future__ import annotations
 
-from pyspark.sql.types import DoubleType, IntegerType, LongType, MapType, StringType, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from schemas.table import Table, column
 
 ORDINAL, KEY, STATE, CLOCK = "ordinal", "key", "state", "clock"
 OPENED, CLOSED = "opened", "closed"
+HELD = "held"
 
 _TEXT, _TIME, _LONG = StringType(), TimestampType(), LongType()
 _VERSIONS = MapType(StringType(), LongType(), False)
@@ -72,14 +84,36 @@ PATTERN_STATE = Table(
     ),
 )
 
+_STEPS = ArrayType(ArrayType(_TEXT, False), False)
+HELD_COLUMNS = StructType(
+    [
+        StructField("due", _TIME),
+        StructField("source", _TEXT),
+        StructField("origin", _LONG),
+        StructField("rank", _LONG),
+        StructField("event_id", _TEXT),
+        StructField("publisher", _TEXT),
+        StructField("published_at", _TIME),
+        StructField("event", VariantType()),
+        StructField(
+            "changes",
+            ArrayType(StructType([StructField("attribute", _TEXT), StructField("value", VariantType())])),
+        ),
+        StructField("content", _TEXT),
+        StructField("ascended", _STEPS),
+        StructField("crossed", _STEPS),
+    ]
+)
+
 POLICY_STATE = Table(
     "policy_state",
     "What rate limits, throttles and delays remember",
     StructType(
         [
-            column("scope", _TEXT, "the scope with the policy", required=True),
-            column("key", _TEXT, "the throttle's key, if it has one"),
-            column("value", _TEXT, "the remembered state, as JSON", required=True),
+            column("scope", _TEXT, "the scope with the policy; empty for what an event has become", required=True),
+            column("key", _TEXT, "the policy; of a throttle with the value that passed"),
+            column("value", _TEXT, "the remembered state, as JSON"),
+            column(HELD, HELD_COLUMNS, "a version that is held back: when it is due, what it is, where it has been"),
             column("batch", _LONG, "the ledger's ordinal of the batch that wrote the row", required=True),
         ]
     ),

@@ -158,17 +158,11 @@ def changed(run: Run, change: Callable[[System], System]) -> Run:
     return Run(change(run.system), run.batches, [change(edit) for edit in run.edits])
 
 
-def without_delay(system: System) -> System:
-    """The system without the policy that is not there yet."""
-    scopes = (replace(s, publishing="forward") if "delay" in s.publishing else s for s in system.scopes)
-    return replace(system, scopes=tuple(scopes))
-
-
 def isolated(system: System) -> System:
     """The system in which whoever is in no scope is alone, and `world` is nothing special, and not there."""
     return replace(
-        without_delay(system),
-        scopes=tuple(scope for scope in without_delay(system).scopes if scope.name != WORLD),
+        system,
+        scopes=tuple(scope for scope in system.scopes if scope.name != WORLD),
         edges=tuple(edge for edge in system.edges if edge.parent != WORLD),
         grants=tuple(grant for grant in system.grants if grant.object != WORLD),
         unscoped="isolated",

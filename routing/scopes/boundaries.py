@@ -101,7 +101,7 @@ class Boundaries:
         found = []
         for edge in self._edges:
             if edge.child not in self.graph.closed:
-                found += [one for one in (self._up(edge), self._down(edge)) if one.policy.kind != "discard"]
+                found += [one for one in (self.up(edge), self._down(edge)) if one.policy.kind != "discard"]
         return tuple(found)
 
     def published(self, direct: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
@@ -112,7 +112,8 @@ class Boundaries:
         """What a consumer holds that is in these scopes and has tracked edges by these names."""
         return frozenset(f"!{name}" for name in (*self._above(direct), *selves))
 
-    def _up(self, edge: Edge) -> Crossing:
+    def up(self, edge: Edge) -> Crossing:
+        """An edge upwards."""
         scope = self.graph.scopes.get(edge.child, _COMPONENT)
         return Crossing(
             edge, True, (scope.output, edge.up), frozenset({f"^{edge.child}"}),

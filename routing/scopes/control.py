@@ -7,7 +7,7 @@ names in the scope tables, not with publishers and consumers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import or_
 from typing import Any, TypeAlias
@@ -33,7 +33,6 @@ _KEYS = {
     "components": ("component",),
     "grants": ("principal", "action", "object", "priority", "allowed"),
 }
-_MISSING = ("delay",)  # a lock that is not there must not be an open door
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,11 +200,7 @@ def graph_of(
     """The graph of these rows, under this engine's configuration, and what is wrong with them."""
     isolated = tables.config.scopes.unscoped == "isolated"
     limits, zone = tables.config.filters.limits(), tables.zone
-    graph, problems = accept(scopes, edges, grants(granted, components), isolated=isolated, limits=limits, zone=zone)
-    missing = {name: scope.publishing.kind for name, scope in graph.scopes.items() if scope.publishing.kind in _MISSING}
-    reason = "closed: the publishing policy {} is not there yet"
-    problems += [Problem("error", "scopes", name, "", kind, reason.format(kind)) for name, kind in missing.items()]
-    return replace(graph, closed=graph.closed | frozenset(missing)), problems
+    return accept(scopes, edges, grants(granted, components), isolated=isolated, limits=limits, zone=zone)
 
 
 def rows(tables: Tables, table: str, version: int | None = None) -> list[Row]:

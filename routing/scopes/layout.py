@@ -22,6 +22,7 @@ from routing.scopes.objects import Steps, as_variant, placed, reached, steps
 from routing.sources import COLUMNS
 
 OVERLAY = "overlay"
+_CHANGES = "array<struct<attribute: string, value: variant>>"
 
 Typed: TypeAlias = tuple[Column, T.DataType]
 Case: TypeAlias = tuple[Column, list[Typed]]  # when, and the value then
@@ -90,6 +91,26 @@ class Layout:
         """The overlay in this layout, of rows that were laid out as `before`, after those mappings that hold there."""
         entries = [self._entry(name, before, made).alias(f"o{place}") for place, name in enumerate(self.ways)]
         return F.struct(*entries).alias(OVERLAY)
+
+    def stored(self) -> Column:
+        """What mappings have set or dropped, as an array of attributes and VARIANTs: the same in every layout."""
+        entries = [
+            F.when(
+                self._is_set(name),
+                F.struct(F.lit(name).alias("attribute"), _variant(self._values(name)).alias("value")),
+            )
+            for name in self.ways
+        ]
+        return F.filter(F.array(*entries), lambda entry: entry.isNotNull()) if entries else F.array().cast(_CHANGES)
+
+    def restored(self, changes: Column) -> Column:
+        """The overlay of what was stored, in this layout, in which all values are VARIANTs."""
+
+        def entry(name: str) -> Column:
+            stored = F.get(F.filter(changes, lambda change: change["attribute"] == name), F.lit(0))
+            return F.struct(stored.isNotNull().alias("set"), stored["value"].alias("v0"))
+
+        return F.struct(*(entry(name).alias(f"o{place}") for place, name in enumerate(self.ways)))
 
     def _entry(self, name: str, before: Layout, made: Sequence[tuple[Column, Compiled]]) -> Column:
         cases = []

@@ -1,4 +1,4 @@
-"""Scopes in the engine: the papers' examples, leaks, and calls. Random systems are in tests/random."""
+"""Scopes in the engine: the papers' examples, leaks, and calls. Random systems, and batches after batches, are in tests/scopes."""
 
 from __future__ import annotations
 

@@ -6,15 +6,14 @@ import os
 from collections.abc import Callable
 
 from routing.engine import Engine
-from tests.packed import Packed, changed, isolated, random_runs, with_few_versions, without_delay
+from tests.packed import Packed, changed, isolated, random_runs, with_few_versions
 
-CLOCKS = (1000.0, 1010.0, 1030.0)
+CLOCKS = (1000.0, 1010.0, 1030.0, 1100.0)
 
 
 def test_random_systems_deliver_what_the_reference_delivers(make_engine: Callable[..., Engine]) -> None:
     first, count = int(os.environ.get("SLUICE_SEED", "0")), int(os.environ.get("SLUICE_SYSTEMS", "2000"))
-    runs = [changed(run, without_delay) for run in random_runs(first, count)]
-    packed = Packed(make_engine, runs, notifications={"layout": "bucket"})
+    packed = Packed(make_engine, random_runs(first, count), notifications={"layout": "bucket"})
     for number, clock in enumerate(CLOCKS):
         assert packed.step(number, clock) == []
 

@@ -1,0 +1,107 @@
+"""Scopes over several batches: what policies hold back and remember, edits in between, restarts and retries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from routing.checker import Edge, Event, Scope, System
+from routing.checker.system import Content
+from routing.engine import Engine
+from tests.packed import SOURCE, Packed, moment, renamed
+from tests.spark.test_scopes import build, words
+from tests.systems import Run
+
+LATE = Scope("S", publishing="delay(10 seconds)")
+SECRET: Content = {"price": 100, "a": 7, "tag": "x"}
+CLOCKS = (1000.0, 1005.0, 1010.0, 1020.0)
+
+
+def _late(edges: str, **interface: str) -> System:
+    return build(words(edges), replace(LATE, **interface))
+
+
+_HELD = _late("X>S S>T Y>T")
+_TWICE = build(words("X>S S>T T>U Y>U"), LATE, Scope("T", publishing="delay(10 seconds)"))
+_MAPPED = build([Edge("X", "S", up_mapping="price = price * 1.5, DROP a"), *words("S>T Y>T")], LATE)
+RUNS: dict[str, list[System]] = {
+    "it comes later": [_HELD],
+    "to whoever is there then": [_HELD, _HELD, _late("X>S S>T Z>T")],
+    "not to who has got it": [_late("X>S S>T Y>T X>U Y>U")],
+    "as a later version": [_late("X>S S>T Y>T X>U Y>U", output_mapping="DROP a")],
+    "not back": [_late("X>S W>S S>T S>U Y>T")],
+    "nor if the scope is gone": [_HELD, replace(_HELD, scopes=(Scope("T"),))],
+    "nor if it is closed": [_HELD, build(words("X>S S>T Y>T"), Scope("S", publishing="sometimes"))],
+    "also if it forwards now": [_HELD, build(words("X>S S>T Y>T"))],
+    "also if it discards now": [_HELD, build(words("X>S S>T Y>T"), Scope("S", publishing="discard"))],
+    "held twice": [_TWICE],
+    "what a mapping made of it": [_MAPPED],
+    "and makes of it then": [_MAPPED, build([Edge("X", "S"), Edge("S", "T", up_mapping="b = price, DROP tag"), Edge("Y", "T")], LATE)],
+    "through the edge's filter": [build([Edge("X", "S"), Edge("S", "T", up_filter="price > 100"), *words("Y>T S>U Z>U")], LATE)],
+    "before new events": [build(words("X>S S>T T>U Y>U"), LATE, Scope("T", publishing="rate_limit(1, 1 hour)"))],
+    "a later join does not bypass an interface": [
+        build(words("X>S S>T Y>T"), Scope("S", output_mapping="DROP a")),
+        build(words("X>S S>T Y>T S>U Z>U"), Scope("S", output_mapping="DROP a")),
+    ],
+    "nested one_of_n": [build(words("X>S A>S B>S S>T C>T D>T"), Scope("S", delivery="one_of_n"), Scope("T", delivery="one_of_n"))],
+}  # fmt: skip
+
+
+def _run(systems: list[System], prefix: str) -> Run:
+    batches = [([Event(f"{prefix}X", f"{prefix}e{number}", SECRET)], clock) for number, clock in enumerate(CLOCKS)]
+    named = [renamed(system, prefix) for system in systems]
+    return Run(named[0], batches, named[1:])
+
+
+def test_what_policies_hold_back_and_remember(make_engine: Callable[..., Engine]) -> None:
+    runs = [_run(systems, f"r{place}-") for place, systems in enumerate(RUNS.values())]
+    packed = Packed(make_engine, runs, notifications={"layout": "bucket"})
+    differences = [packed.step(number, clock) for number, clock in enumerate(CLOCKS)]
+    assert [f"{number}: {one}" for number, some in enumerate(differences) for one in some] == []
+
+
+@pytest.mark.parametrize("crash_before", ["notifications", "policy_state"])
+def test_what_is_held_survives_restarts_and_comes_once(
+    make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, crash_before: str
+) -> None:
+    now = [1000.0]
+    config = {"sources": {"events": SOURCE}, "notifications": {"layout": "bucket"}, "clock": lambda: moment(now[0])}
+    engine = make_engine(**config)
+    engine.create_scope("S", publishing="delay(10 seconds)", output_mapping="price = price * 1.5, DROP a")
+    engine.create_scope("T")
+    for child, parent in (("X", "S"), ("S", "T"), ("Y", "T")):
+        engine.join(child, parent)
+    engine.subscribe("Y", "price > 100", id="all")
+    engine.route(_events(engine, "e1"))
+    assert not engine.notifications("Y").count()
+
+    now[0], engine = 1010.0, make_engine(reopen=True, **config)
+    real = engine.tables.append
+
+    def dying(table: str, *rows: object, **more: object) -> None:
+        if table == crash_before:
+            raise RuntimeError("killed")
+        real(table, *rows, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine.tables, "append", dying)
+    with pytest.raises(RuntimeError, match="killed"):
+        engine.route(_events(engine, "e2"), key="second")
+
+    now[0], engine = 1015.0, make_engine(reopen=True, **config)
+    assert engine.route(_events(engine, "e2"), key="second").counts["notifications"] == 1
+    engine.route(_events(engine), key="third")
+    rows = engine.notifications("Y").withColumn("event", F.to_json("event")).collect()
+    assert [(row["event_id"], json.loads(row["event"])["price"], row["batch"]) for row in rows] == [("e1", 150, 2)]
+    now[0] = 1020.0
+    engine.route(_events(engine), key="fourth")
+    assert [row["event_id"] for row in engine.notifications("Y").collect()] == ["e1", "e2"]
+
+
+def _events(engine: Engine, *ids: str) -> DataFrame:
+    rows = [(id, "X", moment(0), 1, 2, 100, "x", 0) for id in ids]
+    return engine.spark.createDataFrame(rows, SOURCE["schema"])
