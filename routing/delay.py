@@ -3,14 +3,13 @@
 Law: a version that is held lies in `policy_state` with all that it needs to go on: the event as it came, what mappings
 have made of it, the boundaries that it crossed. Beside it lies what has become of the event so far: the contents that
 it had, and who got which. The first batch of its source whose clock has come to `due` lets it out, before its own
-events, and writes that it did.
+events, and writes that it did; whatever happens, it is let out once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import cached_property, reduce
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -42,9 +41,8 @@ if TYPE_CHECKING:
 SCOPE, KEY, VALUE, CONTENT = "scope", "key", "value", "content"
 ASCENDED, CROSSED = "ascended", "crossed"
 _HELD, _RELEASED, _CONTENT, _DELIVERED = "held", "released", "content", "delivered"
-_DUE, _ORIGIN, _AT, _KEPT = "due", "origin", "at", "kept"
+_DUE, _ORIGIN, _KEPT = "due", "origin", "kept"
 _EVENT = [EVENT_ID, PUBLISHER, PUBLISHED_AT, EVENT]
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OFFSETS = T.StructType([T.StructField(BATCH, T.LongType()), T.StructField("offset", T.LongType())])
 
 
@@ -52,7 +50,8 @@ _OFFSETS = T.StructType([T.StructField(BATCH, T.LongType()), T.StructField("offs
 class Due:
     """What a batch lets out, a row for each version; their events have the first ranks of the batch.
 
-    An event is known by its `origin`: the batch and the rank in which it came.
+    An event is known by its `origin`: the batch and the rank in which it came. `later` are the origins of what stays
+    held, and `left` the scopes and batches that held what leaves.
     """
 
     rows: DataFrame
@@ -60,7 +59,8 @@ class Due:
     events: int
     origins: DataFrame
     memory: DataFrame
-    clock: datetime
+    later: DataFrame
+    left: DataFrame
 
     @cached_property
     def known(self) -> DataFrame:
@@ -84,10 +84,15 @@ class Due:
         return rows.join(self.origins, _ORIGIN)
 
 
-def due(memory: DataFrame, opening: Opening, schema: T.StructType, without: frozenset[str]) -> Due | None:
-    """What is due in a batch of these columns; None if nothing is."""
-    mine = _outstanding(memory, opening.source).where(F.col(_DUE) <= F.lit(opening.clock))
-    ripe = mine.dropDuplicates([SCOPE, _ORIGIN, CONTENT, ASCENDED, CROSSED]).localCheckpoint()
+def due(
+    memory: DataFrame, now: DataFrame, opening: Opening, schema: T.StructType, without: frozenset[str]
+) -> Due | None:
+    """What is due in a batch of these columns, by what was remembered when it was opened; None if nothing is.
+
+    `now` is what is remembered now: what others have let out meanwhile is gone.
+    """
+    held = _outstanding(memory, now, opening)
+    ripe = held.where(F.col(_DUE) <= F.lit(opening.clock)).localCheckpoint()
     firsts = ripe.groupBy(_ORIGIN).agg(F.min(F.struct(BATCH, RANK)).alias("first")).select(_ORIGIN, "first.*")
     counts = {row[BATCH]: row["count"] for row in firsts.groupBy(BATCH).count().collect()}
     if not counts:
@@ -101,22 +106,23 @@ def due(memory: DataFrame, opening: Opening, schema: T.StructType, without: froz
     names = {row["name"] for row in ripe.select(F.explode("changes.attribute").alias("name")).distinct().collect()}
     contents = Contents(schema, without, {name: (T.VariantType(),) for name in names})
     overlay = [contents.restored(F.col("changes")).alias(OVERLAY)] if names else []
-    rows = ripe.drop(RANK).join(origins, _ORIGIN)
+    rows = ripe.dropDuplicates([SCOPE, _ORIGIN, CONTENT, ASCENDED, CROSSED]).drop(RANK).join(origins, _ORIGIN)
     rows = rows.select(
         RANK, *_EVENT, F.col(EVENT).try_cast(schema).alias(COLUMNS), *overlay, CONTENT, SCOPE, ASCENDED, CROSSED
     )
-    return Due(rows, contents, sum(counts.values()), origins, memory, opening.clock)
+    later = held.where(F.col(_DUE) > F.lit(opening.clock)).select(_ORIGIN)
+    return Due(rows, contents, sum(counts.values()), origins, memory, later, ripe.select(SCOPE, BATCH).distinct())
 
 
-def _outstanding(memory: DataFrame, source: str) -> DataFrame:
-    """The versions of a source that are held. The clock of batches never goes back: one row says what has left."""
-    held = memory.where(F.col(KEY) == _HELD).select(SCOPE, BATCH, f"{HELD}.*").where(F.col(SOURCE) == source)
-    left = memory.where(F.col(KEY) == _RELEASED).select(
-        SCOPE, F.from_json(VALUE, "source STRING, at BIGINT").alias("v")
-    )
-    last = left.where(F.col("v.source") == source).groupBy(SCOPE).agg(F.max("v.at").alias(_AT))
-    waits = F.col(_AT).isNull() | (F.unix_micros(_DUE) > F.col(_AT))
-    return held.join(last, SCOPE, "left").where(waits).drop(_AT)
+def _outstanding(memory: DataFrame, now: DataFrame, opening: Opening) -> DataFrame:
+    """The versions of the source that are held, without those that another batch has let out, even if it came later.
+
+    What a scope holds in one batch is due at one time, so it leaves as one.
+    """
+    held = memory.where(F.col(KEY) == _HELD).select(SCOPE, BATCH, f"{HELD}.*").where(F.col(SOURCE) == opening.source)
+    left = now.where((F.col(KEY) == _RELEASED) & (F.col(BATCH) != opening.ordinal))
+    left = left.select(SCOPE, F.from_json(VALUE, "batch BIGINT")["batch"].alias(BATCH))
+    return held.join(left, [SCOPE, BATCH], "left_anti")
 
 
 def holding(rows: DataFrame, contents: Contents) -> DataFrame:
@@ -130,8 +136,7 @@ def staying(held: Iterable[DataFrame], snapshot: Snapshot) -> DataFrame | None:
     due = snapshot.due
     ranks = [_with_origins(rows.select(RANK), snapshot) for rows in held]
     if due is not None:
-        later = _outstanding(due.memory, snapshot.opening.source).where(F.col(_DUE) > F.lit(due.clock))
-        ranks.append(due.origins.join(later, _ORIGIN, "left_semi").select(RANK, _ORIGIN))
+        ranks.append(due.origins.join(due.later, _ORIGIN, "left_semi").select(RANK, _ORIGIN))
     return reduce(DataFrame.unionByName, ranks).distinct() if ranks else None
 
 
@@ -159,10 +164,7 @@ def released(snapshot: Snapshot) -> list[DataFrame]:
     """The rows of `policy_state` that say what has left."""
     if snapshot.due is None:
         return []
-    opening, at = snapshot.opening, (snapshot.opening.clock - _EPOCH) // timedelta(microseconds=1)
-    rows = snapshot.due.rows.select(SCOPE).distinct()
-    rows = rows.withColumns({SOURCE: F.lit(opening.source), _AT: F.lit(at)})
-    return [_state(rows, F.col(SCOPE), _RELEASED, [SOURCE, _AT], opening)]
+    return [_state(snapshot.due.left, F.col(SCOPE), _RELEASED, [BATCH], snapshot.opening)]
 
 
 def _held(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
@@ -179,6 +181,15 @@ def _with_origins(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
 
 def _state(rows: DataFrame, scope: Column, key: str, value: list[str] | None, opening: Opening) -> DataFrame:
     text = F.to_json(F.struct(*value)) if value else F.lit(None).cast(T.StringType())
-    held = F.lit(None).cast(HELD_COLUMNS).alias(HELD) if value else F.col(HELD)
-    batch = F.lit(opening.ordinal).cast(T.LongType())
-    return rows.select(scope.alias(SCOPE), F.lit(key).alias(KEY), text.alias(VALUE), held, batch.alias(BATCH))
+    held = None if value else F.col(HELD)
+    return state(rows, scope, F.lit(key), text, opening, held)
+
+
+def state(
+    rows: DataFrame, scope: Column, key: Column, value: Column, opening: Opening, held: Column | None = None
+) -> DataFrame:
+    """Rows of `policy_state` that a batch writes."""
+    nothing, batch = F.lit(None).cast(HELD_COLUMNS), F.lit(opening.ordinal).cast(T.LongType())
+    there = nothing if held is None else held
+    columns = {SCOPE: scope, KEY: key, VALUE: value, HELD: there, BATCH: batch}
+    return rows.select(*(column.alias(name) for name, column in columns.items()))

@@ -169,6 +169,8 @@ class Engine:
             counts = write(self.tables, decoder.rows(snapshot.schema), snapshot)
             report = Report(opening.ordinal, name, counts, perf_counter() - started, opening.retry)
             self.ledger.close(opening, report)
+            if not counts["notifications"] and self.tables.version("policy_state") > opening.outputs["policy_state"]:
+                self.ledger.flush()  # Delta makes no commit of no rows, and what policies remember must count
         self.on_batch(report)
         return report
 
@@ -220,13 +222,24 @@ class Engine:
         scoped = self._scopes.scopes(opening.control)
         self._report_problems(active, scoped, opening.clock)
         source, journal, memory = self._source(opening.source), self._journal(opening), self._memory(opening)
-        held = due(memory, opening, schema, source_columns(source)) if memory is not None else None
+        held = None
+        if memory is not None:
+            held = due(memory, self._remembered(), opening, schema, source_columns(source))
         return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory, held)
 
     def _memory(self, opening: Opening) -> DataFrame | None:
-        """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing."""
+        """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing.
+
+        What a batch remembers counts from when its notifications are there.
+        """
         version = opening.outputs.get("policy_state", 0)
-        return self.tables.read("policy_state", version).where(F.col(BATCH) < opening.ordinal) if version else None
+        if not version:
+            return None
+        return self._remembered(version).where(F.col(BATCH) < opening.ordinal)
+
+    def _remembered(self, version: int | None = None) -> DataFrame:
+        """What policies remember. What a batch remembers counts from when its notifications are there."""
+        return self.tables.read("policy_state", version).where(~F.col(BATCH).isin(*self.ledger.unfinished))
 
     def _journal(self, opening: Opening) -> DataFrame | None:
         """The events that a new one may repeat; None if there cannot be any.

@@ -31,9 +31,9 @@ from pyspark.sql.types import (
 )
 
 from routing.admit import source_columns
-from routing.delay import ASCENDED, CROSSED, Due, holding
+from routing.delay import ASCENDED, CONTENT, CROSSED, SCOPE, VALUE, Due, holding
 from routing.matching.match import arrow_schema, packed
-from routing.memory import CONTENT, REMEMBERING, SCOPE, TAKEN, VALUE, judged
+from routing.memory import REMEMBERING, TAKEN, judged
 from routing.scopes.boundaries import Crossing
 from routing.scopes.content import FAILURE, Contents
 from routing.scopes.control import Scopes
@@ -48,6 +48,8 @@ from udfs.chart import Trail
 TRAIL, JUDGED, CROSSING = "trail", "judged", "crossing"
 OWN, TOUCHED = "own", "touched"
 _NEXT, _GROUP, _ORDER = "next", "group", "order"
+WAYS = 100_000
+"""Ways that the events of one batch may go: layers of scopes could double them with every layer."""
 _PARTS = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, COLUMNS, EVENT]
 
 
@@ -198,7 +200,8 @@ class _Rounds:
     def _crossed(self, front: Front) -> DataFrame:
         """Each version once for every crossing that lets it pass."""
         names, contents = self.scopes.filtered, front.contents
-        found = contents.fields(names, frozenset() if front.first else contents.touched(names, self.scopes.mapped))
+        changed = {*self.scopes.mapped, *contents.over}
+        found = contents.fields(names, frozenset() if front.first else contents.touched(names, changed))
         cross = self.snapshot.crosser(arrow_schema(found), None if front.first else self.numbers)
         # Cut loose from its plan, which would grow with every round.
         return front.rows.select("*", F.explode(cross(packed(found), F.col(TRAIL))).alias(CROSSING)).localCheckpoint()
@@ -206,10 +209,17 @@ class _Rounds:
     def _moves(self, crossed: DataFrame, first: bool) -> list[Move]:
         """Where each pair of a trail and a crossing leads to, of those that occur."""
         pairs = crossed.select(TRAIL, CROSSING).distinct().collect()
-        known, found = self.scopes.begin if first else list(self.numbers), []
-        for trail, number in sorted((row[TRAIL], row[CROSSING]) for row in pairs):
+        known, found = self.scopes.begin if first else list(self.numbers), list[Move]()
+        wanted = sorted((row[TRAIL], row[CROSSING]) for row in pairs)
+        room = max(0, WAYS - len(self.numbers))
+        for trail, number in wanted[:room]:
             begun = frozenset({trail}) if first else self.starts[trail]
             found += self._move(trail, number, known[trail], begun)
+        if wanted[room:]:
+            table = F.broadcast(crossed.sparkSession.createDataFrame(wanted[room:], _PAIRS))
+            detail = F.lit(f"the events of this batch have gone {WAYS} ways already; they are not followed further")
+            lost = crossed.join(table, [TRAIL, CROSSING], "left_semi")
+            self.versions.dead.append(lost.select(*_dead("versions", detail)))
         return found
 
     def _move(self, trail: int, number: int, before: Way, begun: frozenset[int]) -> list[Move]:
@@ -336,9 +346,13 @@ class _Rounds:
                 rows = rows.where(contents.passing(filters, CROSSING))
             if mappings:
                 rows, contents = contents.applied(rows, mappings, CROSSING)
-                detail = F.concat_ws(": ", F.col("gates")[step], F.col(FAILURE))
-                self.versions.dead.append(rows.where(F.col(FAILURE).isNotNull()).select(*_dead("mapping", detail)))
-                rows = rows.where(F.col(FAILURE).isNull()).drop(FAILURE)
+                rows = rows.localCheckpoint()  # else Spark computes every mapping again wherever its result is used
+                failed = rows.where(F.col(FAILURE).isNotNull())
+                if not failed.isEmpty():
+                    detail = F.concat_ws(": ", F.col("gates")[step], F.col(FAILURE))
+                    self.versions.dead.append(failed.select(*_dead("mapping", detail)))
+                    rows = rows.where(F.col(FAILURE).isNull())
+                rows = rows.drop(FAILURE)
         return rows, contents
 
     def _finish(self) -> None:
@@ -428,13 +442,8 @@ _LEFT = StructType(
         StructField(CROSSING, IntegerType()),
     ]
 )
-_LEAVING = StructType(
-    [
-        StructField(TRAIL, IntegerType()),
-        StructField(CROSSING, IntegerType()),
-        StructField(SCOPE, StringType()),
-    ]
-)
+_PAIRS = StructType([StructField(TRAIL, IntegerType()), StructField(CROSSING, IntegerType())])
+_LEAVING = StructType([*_PAIRS, StructField(SCOPE, StringType())])
 
 _MOVES = StructType(
     [

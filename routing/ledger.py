@@ -1,9 +1,9 @@
 """The ledger: what a batch depends on is written down before the batch is computed.
 
 Law: results are a function of the opening row. A retry reads it back, so it computes the same rows, and finds by its
-tag which of its commits already happened. Ordinals are the ledger's own and only grow, and the clock never goes back.
-How a batch went is written together with the next opening: one commit a batch. A batch that was opened and never made
-its notifications visible is unfinished: until its retry comes, what it admitted does not count as delivered.
+tag which of its commits already happened. Ordinals are the ledger's own and only grow. How a batch went is written
+together with the next opening: one commit a batch. A batch that was opened and never made its notifications visible is
+unfinished: until its retry comes, what it admitted does not count as delivered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ class Ledger:
     def __init__(self, tables: Tables, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._tables, self._now, self._code = tables, clock, installed("sluice-spark")
         self._version, self._last, self._closings = -1, 0, list[tuple[object, ...]]()
-        self._clock = datetime.min.replace(tzinfo=UTC)
         self.schemas: dict[str, str] = {}
         self.unfinished: frozenset[int] = frozenset()
 
@@ -47,8 +46,7 @@ class Ledger:
         self.refresh()
         control = {table.name: self._tables.version(table.name) for table in CONTROL}
         outputs = {name: self._tables.version(name) for name in OUTPUTS}
-        self._clock = max(self._now(), self._clock)
-        opening = Opening(self._last + 1, key, source, self._clock, control, outputs, schema)
+        opening = Opening(self._last + 1, key, source, self._now(), control, outputs, schema)
         self._write([_row(opening, OPENED, self._code)])
         self._last, self.schemas[source] = opening.ordinal, schema
         self.unfinished |= {opening.ordinal}
@@ -72,10 +70,8 @@ class Ledger:
             return
         batches = self._tables.read("batches", version)
         newest = batches.where(F.col(STATE) == OPENED).groupBy("source")
-        last = [F.max(ORDINAL).alias(ORDINAL), F.max_by("schema", ORDINAL).alias("schema"), F.max(CLOCK).alias(CLOCK)]
-        found = newest.agg(*last).toArrow().to_pylist()
+        found = newest.agg(F.max(ORDINAL).alias(ORDINAL), F.max_by("schema", ORDINAL).alias("schema")).collect()
         self._last = max((row[ORDINAL] for row in found), default=0)
-        self._clock = max([self._clock, *(row[CLOCK].astimezone(UTC) for row in found)])
         self.schemas.update({row["source"]: row["schema"] for row in found})
         closed = batches.where(F.col(STATE) == CLOSED).select(ORDINAL)
         unclosed = batches.join(closed, ORDINAL, "left_anti").toArrow().to_pylist()  # at most a few crashes' worth

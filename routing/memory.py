@@ -1,8 +1,8 @@
 """Publishing policies that remember: `rate_limit` and `throttle` (docs/scopes.md).
 
 Law: what they remember is in `policy_state`, rows for each batch that let something pass. A batch reads the table as it
-was when the batch was opened and writes its own rows once, behind its notifications: so a retry judges the same. Each
-version that would leave a scope is judged once, in order of rank and then of how versions are taken.
+was when the batch was opened, the rows of batches that have delivered, and writes its own rows once: so a retry judges
+the same. Each version that would leave a scope is judged once, in order of rank and then of how versions are taken.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from routing.delay import CONTENT, KEY, SCOPE, VALUE, state
 from routing.scopes.policy import Publishing
 from routing.snapshot import Snapshot
-from schemas.delivery import BATCH, RANK
-from schemas.engine import HELD, HELD_COLUMNS
+from schemas.delivery import RANK
 
-SCOPE, CONTENT, TAKEN, VALUE = "scope", "content", "taken", "value"
+TAKEN = "taken"
 REMEMBERING = ("rate_limit", "throttle")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_KEY, _AT = "key", "at"
+_AT = "at"
 _POLICIES = T.StructType(
     [
         T.StructField(SCOPE, T.StringType()),
@@ -32,7 +32,7 @@ _POLICIES = T.StructType(
         T.StructField("window", T.LongType()),
     ]
 )
-_WINDOWS = T.StructType([_POLICIES[SCOPE], T.StructField(_KEY, T.StringType()), _POLICIES["window"]])
+_WINDOWS = T.StructType([_POLICIES[SCOPE], T.StructField(KEY, T.StringType()), _POLICIES["window"]])
 
 
 def judged(leaving: DataFrame, policies: Mapping[str, Publishing], snapshot: Snapshot) -> tuple[DataFrame, DataFrame]:
@@ -43,8 +43,8 @@ def judged(leaving: DataFrame, policies: Mapping[str, Publishing], snapshot: Sna
     table = leaving.sparkSession.createDataFrame(_table(policies, snapshot), _POLICIES)
     first = leaving.groupBy(SCOPE, RANK, CONTENT).agg(F.min(F.struct(TAKEN, VALUE)).alias("first"))
     rows = first.select(SCOPE, RANK, CONTENT, "first.*").join(F.broadcast(table), SCOPE)
-    rows = rows.withColumn(_KEY, F.concat_ws("|", "policy", VALUE))
-    place = F.row_number().over(Window.partitionBy(SCOPE, _KEY).orderBy(RANK, TAKEN))
+    rows = rows.withColumn(KEY, F.concat_ws("|", "policy", VALUE))
+    place = F.row_number().over(Window.partitionBy(SCOPE, KEY).orderBy(RANK, TAKEN))
     recent = F.coalesce(F.col(_AT) > F.col("since"), F.lit(False))
     passed = (
         _with_last(rows.withColumn("place", place), snapshot)
@@ -78,8 +78,8 @@ def _used(policies: Mapping[str, Publishing], clock: int, snapshot: Snapshot) ->
     if not windows or snapshot.memory is None:
         return {}
     mine = snapshot.memory.sparkSession.createDataFrame(windows, _WINDOWS)
-    counts = snapshot.memory.select(SCOPE, _KEY, F.from_json(VALUE, "window BIGINT, count INT").alias(VALUE))
-    counts = counts.select(SCOPE, _KEY, f"{VALUE}.*").join(F.broadcast(mine), [SCOPE, _KEY, "window"])
+    counts = snapshot.memory.select(SCOPE, KEY, F.from_json(VALUE, "window BIGINT, count INT").alias(VALUE))
+    counts = counts.select(SCOPE, KEY, f"{VALUE}.*").join(F.broadcast(mine), [SCOPE, KEY, "window"])
     return {row[SCOPE]: row["used"] for row in counts.groupBy(SCOPE).agg(F.sum("count").alias("used")).collect()}
 
 
@@ -88,17 +88,17 @@ def _with_last(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
     if snapshot.memory is None:
         return rows.withColumn(_AT, F.lit(None).cast(T.LongType()))
     at = F.get_json_object(VALUE, "$.at").cast(T.LongType())
-    return rows.join(snapshot.memory.groupBy(SCOPE, _KEY).agg(F.max(at).alias(_AT)), [SCOPE, _KEY], "left")
+    passed = snapshot.memory.where(F.col(KEY).startswith("throttle("))
+    return rows.join(passed.groupBy(SCOPE, KEY).agg(F.max(at).alias(_AT)), [SCOPE, KEY], "left")
 
 
 def _remembered(passed: DataFrame, snapshot: Snapshot) -> DataFrame:
     """The rows of `policy_state` that this batch writes."""
     clock = F.lit(_micros(snapshot.opening.clock - _EPOCH)).alias(_AT)
-    counted = passed.groupBy(SCOPE, _KEY, "window").agg(F.count(F.lit(1)).alias("count"))
+    counted = passed.groupBy(SCOPE, KEY, "window").agg(F.count(F.lit(1)).alias("count"))
     rate = F.to_json(F.struct("window", "count"))
     value = F.when(F.col("window").isNull(), F.to_json(F.struct(clock))).otherwise(rate)
-    nothing, batch = F.lit(None).cast(HELD_COLUMNS), F.lit(snapshot.opening.ordinal).cast("bigint")
-    return counted.select(SCOPE, _KEY, value.alias(VALUE), nothing.alias(HELD), batch.alias(BATCH))
+    return state(counted, F.col(SCOPE), F.col(KEY), value, snapshot.opening)
 
 
 def _name(policy: Publishing) -> str:

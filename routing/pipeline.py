@@ -17,9 +17,10 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from routing.admit import admit, source_columns
+from routing.delay import CONTENT
 from routing.flow import JUDGED, OWN, TOUCHED, TRAIL, Versions, flow
 from routing.matching.match import arrow_schema, packed, referenced
-from routing.memory import CONTENT, TAKEN
+from routing.memory import TAKEN
 from routing.policy import Matched, policy
 from routing.scopes.graph import WORLD
 from routing.snapshot import Snapshot
@@ -58,7 +59,7 @@ def match(versions: Versions, snapshot: Snapshot) -> Matched:
     if versions.moved is None or versions.contents is None:
         return Matched(matched)
     contents = versions.contents
-    fields = contents.fields(names, contents.touched(names, snapshot.scopes.mapped))
+    fields = contents.fields(names, contents.touched(names, {*snapshot.scopes.mapped, *contents.over}))
     called = snapshot.seeing(arrow_schema(fields), versions.ways)(packed(fields), F.col(TRAIL))
     moved = _seen(versions.moved, called, lambda own: ~own | (F.col(CONTENT) == ""))
     parts = [RANK, EVENT_ID, PUBLISHER, PUBLISHED_AT, EVENT, CONSUMER, SUBSCRIPTION_IDS, PATH]
@@ -82,7 +83,9 @@ def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
     opening, config = snapshot.opening, snapshot.config.notifications
     sequence = F.lit(opening.ordinal * RANKS * VERSIONS) + F.col(RANK) * VERSIONS
     touched = F.col(TOUCHED) if TOUCHED in matched.columns else F.lit(False)
-    payload = F.col(EVENT) if config.payload == "embed" else F.when(touched, F.col(EVENT))
+    # What was held back lies in the journal of another batch.
+    late = F.col(RANK) < (snapshot.due.events if snapshot.due else 0)
+    payload = F.col(EVENT) if config.payload == "embed" else F.when(touched | late, F.col(EVENT))
     bucket = F.pmod(F.xxhash64(CONSUMER), F.lit(config.buckets)).cast("int")
     return matched.select(
         CONSUMER,

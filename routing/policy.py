@@ -27,7 +27,7 @@ from schemas.delivery import CONSUMER, EVENT_ID, PUBLISHER, RANK
 Value = TypeVar("Value", bound=Hashable)
 
 _FLOW, _PROPERTIES, _COMPONENT = "flow", "properties", "component"
-_NUMBER = r"\A[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\z"
+_NUMBER = r"\A[+-]?([0-9]++(\.[0-9]*+)?|\.[0-9]++)([eE][+-]?[0-9]++)?\z"
 _DECIMAL = T.DecimalType(38, 18)
 _EVERYONE = 2**31 - 1
 _COMPONENTS = T.StructType(
@@ -109,7 +109,7 @@ def _priority(policies: Mapping[int, Delivery], scope: Column) -> list[Column]:
     for name, numbers in named.items():
         text = F.when(scope.isin(numbers), F.col(_PROPERTIES)[name]).otherwise(text)
     kind = F.when(_is_number(text), 0).when(text.isNotNull(), 1).otherwise(2)
-    return [kind, _number(text), F.when(kind == 1, text)]
+    return [kind, F.when(kind == 0, text.try_cast(T.DoubleType())), _number(text), F.when(kind == 1, text)]
 
 
 def _passing(policies: Mapping[int, Delivery], scope: Column) -> Column:
@@ -135,7 +135,8 @@ def _grouped(values: Mapping[int, Value | None]) -> dict[Value, list[int]]:
 def _property(name: str) -> list[tuple[Column, T.DataType]]:
     """A property is a text, and a number if it reads as one."""
     text = F.col(CONSUMER) if name == _COMPONENT else F.col(_PROPERTIES)[name]
-    return [(text, T.StringType()), (_number(text), _DECIMAL)]
+    beyond = F.when(_is_number(text) & _number(text).isNull(), text.try_cast(T.DoubleType()))
+    return [(text, T.StringType()), (_number(text), _DECIMAL), (beyond, T.DoubleType())]
 
 
 def _number(text: Column) -> Column:

@@ -1,7 +1,7 @@
-"""What a batch writes, and in which order: journal, dead letters, notifications, and what policies remember.
+"""What a batch writes, and in which order: journal, dead letters, what policies remember, and notifications.
 
-Law: the notifications' commit makes the batch visible; whoever reads or streams the table sees whole batches, once. A
-retry skips the commits that carry its tag already, and writes the same rows into the rest.
+Law: the notifications' commit makes the batch visible, and what it remembers count; whoever reads or streams the table
+sees whole batches, once. A retry skips the commits that carry its tag already, and writes the same rows into the rest.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from routing.admit import PARTITION, PLACE, remember
-from routing.delay import released, remembered, staying
+from routing.delay import CONTENT, released, remembered, staying
 from routing.flow import Versions
-from routing.memory import CONTENT, TAKEN
+from routing.memory import TAKEN
 from routing.pipeline import STAGES, number
 from routing.snapshot import Snapshot
 from routing.sources import COLUMNS, RAW
@@ -65,14 +65,13 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
             dead.append(_letters(versions.letters, snapshot))
         if dead:
             _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot)
+        state = _remembered(versions, snapshot) if versions else []
+        if state:
+            _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot)
         notified = 0
         if versions and len(snapshot.active):
             rows = _laid_out(_notified(versions, snapshot), snapshot)
             notified = _once(tables, "notifications", rows, snapshot)
-        # Behind the notifications: a batch that was never delivered must not be stopped by its own traces.
-        state = _remembered(versions, snapshot) if versions else []
-        if state:
-            _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot)
         return {
             "events": sum(counts.values()),
             "admitted": admitted,

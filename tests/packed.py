@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
@@ -65,21 +66,20 @@ class Packed:
         for place, (system, some) in enumerate(zip(systems, events, strict=True)):
             outcome = self.references[place].batch(system, some, clock)
             ids = {(event.publisher, event.id) for event in some}
-            wanted = {
+            wanted = sorted(
                 (n.consumer, n.publisher, n.event_id, sameness(n.content), n.path, n.subscription_ids, n.version)
                 for n in outcome.notifications
-            }
-            ids |= {row[1:3] for row in wanted}
-            found = {row for key in ids for row in got.pop(key, ())}
+            )
+            ids |= {row[1:3] for row in wanted} | {(one.publisher, one.event_id) for one in outcome.dead}
+            found = sorted(row for key in ids for row in got.pop(key, ()))
             stopped = sorted((d.publisher, d.event_id, d.kind) for d in outcome.dead)
             seen = sorted((*key, kind) for key in ids for kind in dead.pop(key, ()))
             if found != wanted:
-                differences.append(
-                    f"system {place} batch {number}: missing {wanted - found}, unexpected {found - wanted}"
-                )
+                missing, unexpected = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
+                differences.append(f"system {place} batch {number}: missing {missing}, unexpected {unexpected}")
             if stopped != seen:
                 differences.append(f"system {place} batch {number}: dead {seen}, wanted {stopped}")
-        differences += [f"batch {number}: unasked {key}: {rows}" for key, rows in got.items()]
+        differences += [f"batch {number}: unasked {key}: {rows}" for key, rows in (*got.items(), *dead.items())]
         return differences
 
     def _write(self, systems: list[System]) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from udfs.places import Places
+from udfs.places import Edges, Places
 
 OWN = "="
 """Carried by an event that is in no region, and held by a consumer in none: it may be the publisher itself."""
@@ -28,20 +28,27 @@ OWN = "="
 class Party:
     """The scopes it is in along identity edges, the names by which it has tracked edges, the scopes that refuse it.
 
-    `barred`: it is in scopes, and all of them refuse it.
+    `barred`: it is in scopes, and all of them refuse it. A consumer is `under` the scopes that it is in along edges
+    that are free downwards; identity edges are among them.
     """
 
     direct: frozenset[str]
     selves: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     barred: bool = False
+    under: frozenset[str] = frozenset()
+
+    def beneath(self, shut: Edges) -> frozenset[str]:
+        """Those of them whose edges are not shut."""
+        return self.under.difference(scope for name, scope in shut if name in self.selves)
 
 
 @dataclass(frozen=True)
 class Trail:
     """The tokens that a version carries; the scopes where it is on its way up, or where it came down to, and the path.
 
-    `refusing` are the scopes on the path that refuse some consumers. `through` ends the path of whoever is below.
+    `refusing` are the scopes on the path that refuse some consumers. `through` ends the path of whoever is below. By
+    edges that are `shut` it does not come down: it ascended them.
     """
 
     carries: frozenset[str]
@@ -50,6 +57,7 @@ class Trail:
     path: tuple[str, ...] = ()
     refusing: frozenset[str] = frozenset()
     through: tuple[str, ...] = ()
+    shut: Edges = frozenset()
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +67,7 @@ class Chart:
     places: Places
     parties: Sequence[tuple[Party, frozenset[str]]]
     trails: Sequence[Trail]
+    _under: dict[str, set[int]] = field(default_factory=dict)
     _rows: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
     _known: dict[int, int] = field(default_factory=dict)
     _paths: list[tuple[str, ...]] = field(default_factory=list)
@@ -81,11 +90,20 @@ class Chart:
 
     def path(self, trail: Trail, party: Party) -> tuple[str, ...]:
         """The path by which the party gets it; the empty one for an event that is only its publisher's."""
+        under = party.beneath(trail.shut)
         if trail.below is None:
-            return self.places.path(trail.direct, party.direct) or ()
+            return self.places.path(trail.direct, under, trail.shut) or ()
         if trail.below in party.selves:
             return trail.path
-        return trail.path + self.places.descent(trail.below, party.direct)
+        return trail.path + self.places.descent(trail.below, under, trail.shut)
+
+    def _reaches(self, trail: Trail, party: Party) -> bool:
+        """Whether it comes to the party without the edges that are shut."""
+        origins = self.places.origins(party.beneath(trail.shut), trail.shut)
+        if trail.below is None:
+            return bool(self.places.closure(trail.direct) & origins)
+        number = self.places.numbers.get(trail.below)
+        return trail.below in party.selves or (number is not None and bool(origins >> number & 1))
 
     def _number(self, pair: int) -> int:
         if pair not in self._known:
@@ -99,6 +117,10 @@ class Chart:
             trail = self.trails[number]
             holders = [self._holders[token] for token in trail.carries if token in self._holders]
             seen = np.concatenate([*holders, self._sharing(trail.direct)])
+            if trail.shut:
+                suspects = set(seen.tolist()).intersection(set().union(*(self._beneath(c) for c, _ in trail.shut)))
+                wrong = [party for party in suspects if not self._reaches(trail, self.parties[party][0])]
+                seen = np.setdiff1d(seen, np.array(wrong, np.int64))
             if trail.refusing:
                 seen = np.array([p for p in seen.tolist() if not self.parties[p][0].refused & trail.refusing], np.int64)
             bits = np.zeros(self.width, np.uint64)
@@ -107,23 +129,34 @@ class Chart:
             self._rows[number] = bits
         return self._rows[number]
 
+    def _beneath(self, child: str) -> set[int]:
+        """The parties to which something may come down through a scope, or over an edge of their own."""
+        if child not in self._under:
+            number = self.places.numbers.get(child)
+            mine = {p for p, (party, _) in enumerate(self.parties) if child in party.selves}
+            if number is not None:
+                origins = (self.places.origins(party.under) >> number for party, _ in self.parties)
+                mine |= {p for p, bits in enumerate(origins) if bits & 1}
+            self._under[child] = mine
+        return self._under[child]
+
     def _sharing(self, direct: frozenset[str]) -> NDArray[np.int64]:
         """The parties that have a root in common with these scopes."""
         if not direct:
             return np.empty(0, np.int64)
-        return np.flatnonzero((self._roots & self._words(direct)).any(axis=1))
+        return np.flatnonzero((self._roots & self._words(self.places.roots(direct))).any(axis=1))
 
     @cached_property
     def _roots(self) -> NDArray[np.uint64]:
-        """A row of bits for each party: its roots."""
+        """A row of bits for each party: the roots from which something may come down to it."""
         rows = np.zeros((len(self.parties), len(self.places.tops) // 64 + 1), np.uint64)
         for number, (party, _) in enumerate(self.parties):
-            rows[number] = self._words(party.direct)
+            rows[number] = self._words(self.places.outlook(party.under))
         return rows
 
-    def _words(self, direct: frozenset[str]) -> NDArray[np.uint64]:
+    def _words(self, bits: int) -> NDArray[np.uint64]:
         length = 8 * (len(self.places.tops) // 64 + 1)
-        return np.frombuffer(self.places.roots(direct).to_bytes(length, "little"), np.uint64)
+        return np.frombuffer(bits.to_bytes(length, "little"), np.uint64)
 
     @cached_property
     def _holders(self) -> dict[str, NDArray[np.int64]]:
@@ -136,37 +169,39 @@ class Chart:
 
     def with_trails(self, trails: Sequence[list[Any]]) -> Chart:
         """The same scopes and parties, for other trails, packed."""
-        other = Chart(self.places, self.parties, [unpacked(trail) for trail in trails])
+        other = Chart(self.places, self.parties, [unpacked(trail) for trail in trails], self._under)
         other.__dict__.update(_holders=self._holders, _roots=self._roots)
         return other
 
     def save(self, path: Path) -> None:
         """Write the chart as JSON."""
-        parties = [[*_lists(party.direct, party.selves, party.refused), sorted(held)] for party, held in self.parties]
-        parents = {scope: list(some) for scope, some in self.places.parents.items()}
-        path.write_text(json.dumps([parents, parties, [packed(trail) for trail in self.trails]]))
+        parties = [_lists(p.direct, p.selves, p.refused, p.under, held) for p, held in self.parties]
+        places = [{scope: list(some) for scope, some in way.items()} for way in (self.places.parents, self.places.over)]
+        path.write_text(json.dumps([*places, parties, [packed(trail) for trail in self.trails]]))
 
     @classmethod
     def load(cls, path: Path) -> Chart:
         """Read what `save` wrote."""
-        parents, parties, trails = json.loads(path.read_text())
-        known = [
-            (Party(frozenset(direct), frozenset(selves), frozenset(refused)), frozenset(held))
-            for direct, selves, refused, held in parties
-        ]
-        return cls(Places(parents), known, [unpacked(trail) for trail in trails])
+        parents, over, parties, trails = json.loads(path.read_text())
+        known = []
+        for party in parties:
+            direct, selves, refused, under, held = map(frozenset, party)
+            known.append((Party(direct, selves, refused, under=under), held))
+        return cls(Places(parents, over), known, [unpacked(trail) for trail in trails])
 
 
 def packed(trail: Trail) -> list[Any]:
     """The trail as JSON has it."""
     carries, direct, refusing = _lists(trail.carries, trail.direct, trail.refusing)
-    return [carries, direct, trail.below, list(trail.path), refusing, list(trail.through)]
+    shut = [list(edge) for edge in sorted(trail.shut)]
+    return [carries, direct, trail.below, list(trail.path), refusing, list(trail.through), shut]
 
 
 def unpacked(parts: list[Any]) -> Trail:
     """The trail that was packed."""
-    carries, direct, below, path, refusing, through = parts
-    return Trail(frozenset(carries), frozenset(direct), below, tuple(path), frozenset(refusing), tuple(through))
+    carries, direct, below, path, refusing, through, shut = parts
+    edges = frozenset((child, parent) for child, parent in shut)
+    return Trail(frozenset(carries), frozenset(direct), below, tuple(path), frozenset(refusing), tuple(through), edges)
 
 
 def _lists(*sets: frozenset[str]) -> list[list[str]]:

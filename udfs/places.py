@@ -1,11 +1,12 @@
 """Where everybody is, once edges that change nothing are contracted: closures, visibility roots, first paths.
 
 Identity edges here are those that nothing is tracked across: no boundary, and no end that chooses or refuses anybody.
+An edge may also be *free* only downwards: a boundary that changes and stops nothing on the way down.
 
-Law: two parties see each other along identity edges iff their *roots* meet (SPEC §5): the places above them, along
-identity edges, that are in no further one. The cost is reachability, never the number of paths: what is above a scope
-is a set of bits in one integer, computed once. Scopes are numbered in order of their names, so the first bit is the
-first name.
+Law: a party sees what another publishes along such edges iff their *roots* meet (SPEC §5): of the publisher, the places
+above it along identity edges that are in no further one; of the consumer, those of them from which free edges lead down
+to it. The cost is reachability, never the number of paths: what is above a scope is a set of bits in one integer,
+computed once. Scopes are numbered in order of their names, so the first bit is the first name.
 """
 
 from __future__ import annotations
@@ -13,20 +14,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import TypeAlias
+
+Edges: TypeAlias = frozenset[tuple[str, str]]
+"""Children and parents."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """The open scopes, each with its open superscopes along identity edges. A party is told by the scopes it is in.
+    """The open scopes, each with its open superscopes along identity edges, and along edges that are free downwards.
+
+    A party is told by the scopes that it is in. Edges that are `shut` are those by which a flow may not come down.
 
     >>> places = Places({"all": (), "left": ("all",), "right": ("all",), "low": ("left", "right")})
     >>> low = frozenset({"low"})
     >>> list(places.members(places.closure(low))), places.descent("all", low)
     (['all', 'left', 'low', 'right'], ('all', 'left', 'low'))
+    >>> places.descent("all", low, frozenset({("left", "all")}))
+    ('all', 'right', 'low')
     """
 
     parents: Mapping[str, Sequence[str]]
+    over: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _of: dict[frozenset[str], int] = field(default_factory=dict)
+    _to: dict[tuple[frozenset[str], Edges], int] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -53,7 +64,7 @@ class Places:
         return self.names[(bits & -bits).bit_length() - 1]
 
     def closure(self, direct: frozenset[str]) -> int:
-        """The places of a party: the scopes that it is in, and all above them."""
+        """The places of a publisher: the scopes that it is in, and all above them."""
         if direct not in self._of:
             found = 0
             for scope in direct:
@@ -61,11 +72,37 @@ class Places:
             self._of[direct] = found
         return self._of[direct]
 
+    def origins(self, under: frozenset[str], shut: Edges = frozenset()) -> int:
+        """The places from which something may come down to a consumer in these scopes."""
+        key = (under, shut)
+        if key not in self._to:
+            found = 0
+            if shut:
+                waiting = list(under)
+                while waiting:
+                    scope = waiting.pop()
+                    bit = 1 << self.numbers[scope]
+                    if not found & bit:
+                        found |= bit
+                        waiting += [above for above in self._over[scope] if (scope, above) not in shut]
+            else:
+                for scope in under:
+                    found |= self._sources[scope]
+            self._to[key] = found
+        return self._to[key]
+
     def roots(self, direct: frozenset[str]) -> int:
-        """The places of a party that are in no further one, numbered among themselves."""
+        """The places of a publisher that are in no further one, numbered among themselves."""
         found = 0
         for scope in direct:
             found |= self._roots[scope]
+        return found
+
+    def outlook(self, under: frozenset[str]) -> int:
+        """The same numbers of those from which something may come down to a consumer in these scopes."""
+        found = 0
+        for scope in under:
+            found |= self._outlooks[scope]
         return found
 
     @cached_property
@@ -73,21 +110,25 @@ class Places:
         """The scopes that are in no further one."""
         return [scope for scope in self.names if not self.parents[scope]]
 
-    def path(self, x: frozenset[str], y: frozenset[str]) -> tuple[str, ...] | None:
+    def path(self, x: frozenset[str], y: frozenset[str], shut: Edges = frozenset()) -> tuple[str, ...] | None:
         """The first path from a publisher in some scopes to a consumer in others; None if there is none."""
-        shared = self.closure(x) & self.closure(y)
-        return self.descent(self.first(shared), y) if shared else None
+        shared = self.closure(x) & self.origins(y, shut)
+        return self.descent(self.first(shared), y, shut) if shared else None
 
-    def descent(self, scope: str, direct: frozenset[str]) -> tuple[str, ...]:
-        """The first path from a scope that is above a party down to it; it begins with the scope."""
-        closure, path = self.closure(direct), [scope]
-        while path[-1] not in direct:
-            path.append(self.first(self._held[path[-1]] & closure))
+    def descent(self, scope: str, under: frozenset[str], shut: Edges = frozenset()) -> tuple[str, ...]:
+        """The first path from a scope that is above a consumer down to it; it begins with the scope."""
+        origins, path = self.origins(under, shut), [scope]
+        while path[-1] not in under:
+            below = self._below[path[-1]] & origins
+            for child, parent in shut:
+                if parent == path[-1] and child in self.numbers:
+                    below &= ~(1 << self.numbers[child])
+            path.append(self.first(below))
         return tuple(path)
 
-    def approach(self, scope: str, last: str) -> tuple[str, ...]:
-        """The first path from a scope down to another one below it, with both."""
-        return self.descent(scope, frozenset({last}))
+    @cached_property
+    def _over(self) -> Mapping[str, Sequence[str]]:
+        return self.over or self.parents
 
     @cached_property
     def _order(self) -> list[str]:
@@ -96,7 +137,7 @@ class Places:
         for scope in self.parents:
             waiting = [scope]
             while waiting:
-                missing = [parent for parent in self.parents[waiting[-1]] if parent not in done]
+                missing = [above for above in self._over[waiting[-1]] if above not in done]
                 if missing:
                     waiting += missing
                 else:
@@ -106,28 +147,43 @@ class Places:
     @cached_property
     def _above(self) -> dict[str, int]:
         """Each scope with all that is above it."""
-        return self._spread({scope: 1 << number for scope, number in self.numbers.items()})
+        return self._spread({scope: 1 << number for scope, number in self.numbers.items()}, self.parents)
+
+    @cached_property
+    def _sources(self) -> dict[str, int]:
+        """Each scope with all from which something may come down to it."""
+        if not self.over:
+            return self._above
+        return self._spread({scope: 1 << number for scope, number in self.numbers.items()}, self.over)
 
     @cached_property
     def _roots(self) -> dict[str, int]:
         """The roots above each scope, by their places in `tops`."""
-        own = {scope: 1 << number for number, scope in enumerate(self.tops)}
-        return self._spread({scope: own.get(scope, 0) for scope in self.parents})
+        return self._spread(self._tops, self.parents)
 
-    def _spread(self, own: Mapping[str, int]) -> dict[str, int]:
+    @cached_property
+    def _outlooks(self) -> dict[str, int]:
+        """The roots from which something may come down to each scope."""
+        return self._spread(self._tops, self.over) if self.over else self._roots
+
+    @cached_property
+    def _tops(self) -> dict[str, int]:
+        return dict.fromkeys(self.parents, 0) | {scope: 1 << number for number, scope in enumerate(self.tops)}
+
+    def _spread(self, own: Mapping[str, int], above: Mapping[str, Sequence[str]]) -> dict[str, int]:
         found: dict[str, int] = {}
         for scope in self._order:
             bits = own[scope]
-            for parent in self.parents[scope]:
+            for parent in above[scope]:
                 bits |= found[parent]
             found[scope] = bits
         return found
 
     @cached_property
-    def _held(self) -> dict[str, int]:
-        """The scopes in each scope."""
-        held = dict.fromkeys(self.parents, 0)
-        for scope, parents in self.parents.items():
+    def _below(self) -> dict[str, int]:
+        """The scopes in each scope into which something may come down."""
+        below = dict.fromkeys(self.parents, 0)
+        for scope, parents in self._over.items():
             for parent in parents:
-                held[parent] |= 1 << self.numbers[scope]
-        return held
+                below[parent] |= 1 << self.numbers[scope]
+        return below

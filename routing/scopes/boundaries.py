@@ -7,6 +7,8 @@ decision 6). Only boundaries are crossed; identity edges are contracted into the
     !c   it has come down over a boundary into c: only what is below c may get it
 
 What goes up or turns is besides in a *region*: everyone who has a root in common with it may get it (`udfs.places`).
+A boundary that is *free* downwards, because it has nothing to say there, is no crossing that way: it is contracted too,
+but for the flows that ascended it.
 
 So a boundary that nobody crosses costs nothing, and a version that came down never goes up again (SPEC §6).
 """
@@ -27,6 +29,7 @@ NOWHERE = ""
 """Stands for everyone in no scope: one edge to `world`, not one for each. No party has this name."""
 
 _COMPONENT = Scope(NOWHERE)
+_OPEN = (Gate(None, None), Gate(None, None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +88,9 @@ class Boundaries:
     @cached_property
     def places(self) -> Places:
         """The open scopes, with the edges that nothing is tracked across."""
-        open = (scope for scope in self.graph.scopes if scope not in self.graph.closed)
-        return Places({scope: tuple(self.direct(scope)) for scope in open})
+        open = [scope for scope in self.graph.scopes if scope not in self.graph.closed]
+        over = {scope: tuple(self.under(scope)) for scope in open}
+        return Places({scope: tuple(self.direct(scope)) for scope in open}, over)
 
     def direct(self, name: str) -> frozenset[str]:
         """The open scopes that a party is in along identity edges; nothing leaves a closed scope upwards."""
@@ -95,22 +99,37 @@ class Boundaries:
             edge.parent for edge in edges if edge.parent not in self.graph.closed and not self.graph.is_tracked(edge)
         )
 
+    def under(self, name: str) -> frozenset[str]:
+        """The open scopes from which something may come down to a party, or into a scope, without a crossing."""
+        edges = () if name in self.graph.closed else self.graph.up(name)
+        return frozenset(edge.parent for edge in edges if edge.parent not in self.graph.closed and self._free(edge))
+
+    def _free(self, edge: Edge) -> bool:
+        """Whether what comes down the edge is neither changed, nor stopped, nor judged."""
+        guards = self._guarded(edge.child, "publish") or self._guarded(edge.parent, "subscribe")
+        gates = edge.down, self.graph.scopes.get(edge.child, _COMPONENT).input
+        return gates == _OPEN and self._judge(edge) is None and guards is None
+
     @cached_property
     def crossings(self) -> tuple[Crossing, ...]:
         """Every boundary, upwards and downwards; nothing crosses an edge from a closed scope."""
         found = []
         for edge in self._edges:
             if edge.child not in self.graph.closed:
-                found += [one for one in (self.up(edge), self._down(edge)) if one.policy.kind != "discard"]
+                up = self.up(edge)
+                found += [up] if up.policy.kind != "discard" else []
+                found += [] if self._free(edge) else [self._down(edge)]
         return tuple(found)
 
     def published(self, direct: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
         """What an event carries at first, if its publisher is in these scopes and has tracked edges by these names."""
-        return frozenset(f"^{name}" for name in (*self._above(direct), *selves))
+        bounded = self.places.members(self.places.closure(direct) & self._bounded_bits)
+        return frozenset(f"^{name}" for name in (*bounded, *selves))
 
-    def held(self, direct: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
-        """What a consumer holds that is in these scopes and has tracked edges by these names."""
-        return frozenset(f"!{name}" for name in (*self._above(direct), *selves))
+    def held(self, under: frozenset[str], selves: Iterable[str]) -> frozenset[str]:
+        """What a consumer holds that is under these scopes and has tracked edges by these names."""
+        bounded = self.places.members(self.places.origins(under) & self._bounded_bits)
+        return frozenset(f"!{name}" for name in (*bounded, *selves))
 
     def up(self, edge: Edge) -> Crossing:
         """An edge upwards."""
@@ -124,12 +143,14 @@ class Boundaries:
     def _down(self, edge: Edge) -> Crossing:
         scope = self.graph.scopes.get(edge.child, _COMPONENT)
         region = self.region(edge.parent)
-        judge = edge.parent if self.graph.scopes[edge.parent].delivery != ALL else None
         return Crossing(
             edge, False, (edge.down, scope.input), self.held(region, ()), frozenset({f"!{edge.child}"}),
-            self.graph.is_boundary(edge), self._guarded(edge.child, "publish"), judge,
+            self.graph.is_boundary(edge), self._guarded(edge.child, "publish"), self._judge(edge),
             self._guarded(edge.parent, "subscribe"), region=region,
         )  # fmt: skip
+
+    def _judge(self, edge: Edge) -> str | None:
+        return edge.parent if self.graph.scopes[edge.parent].delivery != ALL else None
 
     def _guarded(self, name: str, action: str) -> str | None:
         return name if name in self.graph.scopes and self.graph.grants.guards(action, name) else None
@@ -137,10 +158,6 @@ class Boundaries:
     def region(self, scope: str) -> frozenset[str]:
         """Where a version is that has come up into a scope; nowhere, if that is closed."""
         return frozenset() if scope in self.graph.closed else frozenset({scope})
-
-    def _above(self, direct: frozenset[str]) -> Iterable[str]:
-        """Those of the scopes above that have a tracked edge upwards."""
-        return self.places.members(self.places.closure(direct) & self._bounded_bits)
 
     def selves(self, name: str) -> frozenset[str]:
         """The names under which a party has a tracked edge: its own, or that of whoever is nowhere."""

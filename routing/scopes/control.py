@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from routing.filters.ast import attributes
 from routing.model import Problem
 from routing.scopes.boundaries import Boundaries, Crossing
-from routing.scopes.graph import ANYONE, Graph, accept
-from routing.scopes.security import grants
+from routing.scopes.graph import Graph, accept
+from routing.scopes.security import ANYONE, grants
 from routing.scopes.trails import Way, Ways
 from routing.tables import Tables
 from udfs.chart import Chart, Party
@@ -94,7 +94,7 @@ class Scopes:
     def _regions(self) -> int:
         """The roots from which something can be crossed downwards."""
         places = self.ways.boundaries.places
-        return reduce(or_, (places.roots(crossing.region) for crossing in self.crossings), 0)
+        return reduce(or_, (places.outlook(crossing.region) for crossing in self.crossings), 0)
 
     @cached_property
     def mapped(self) -> frozenset[str]:
@@ -139,7 +139,7 @@ class Scopes:
 
     def crossing_chart(self) -> Chart:
         """For the workers: which crossings what was published where may reach."""
-        held = [(Party(crossing.region), crossing.holds) for crossing in self.crossings]
+        held = [(Party(crossing.region, under=crossing.region), crossing.holds) for crossing in self.crossings]
         return Chart(self.ways.boundaries.places, held, [way.trail for way in self.begin])
 
 
@@ -183,11 +183,12 @@ class Control:
             return None
         if self._key != key:
             scopes, edges, components, granted = (rows(self._tables, table, versions[table]) for table in TABLES)
-            self._key, self._last = key, None
+            found = None
             if scopes or edges or granted or isolated:
                 graph, problems = graph_of(self._tables, scopes, edges, components, granted)
                 properties = {row["component"]: row["properties"] or {} for row in components}
-                self._last = Scopes(key, graph, tuple(problems), properties)
+                found = Scopes(key, graph, tuple(problems), properties)
+            self._key, self._last = key, found
         return self._last
 
 
@@ -210,6 +211,6 @@ def rows(tables: Tables, table: str, version: int | None = None) -> list[Row]:
     age = ("row_commit_version", "row_id")
     found = tables.read(table, version).select("*", *(f"_metadata.{name}" for name in age)).toArrow()
     newest: dict[object, Row] = {}
-    for row in found.sort_by([(name, "ascending") for name in age]).to_pylist(maps_as_pydicts="strict"):
+    for row in found.sort_by([(name, "ascending") for name in age]).to_pylist(maps_as_pydicts="lossy"):
         newest[tuple(row[name] for name in _KEYS[table])] = row
     return list(newest.values())

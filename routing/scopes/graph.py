@@ -18,12 +18,9 @@ from routing.mappings import Mapping as Assignments
 from routing.mappings import parse_mapping
 from routing.model import UNUSABLE_NAMES, Problem
 from routing.scopes.policy import ALL, FORWARD, Delivery, Publishing, parse_delivery, parse_publishing
-from routing.scopes.security import OPEN, Grants
+from routing.scopes.security import ANYONE, OPEN, Grants
 
 WORLD = "world"
-
-ANYONE = "\0"
-"""Stands for whoever no table names; nothing may be called so."""
 
 _BAD = (RoutingError, ArithmeticError, ValueError, RecursionError)
 """What a row may raise: it costs itself, and must not stop the stream."""
@@ -156,6 +153,9 @@ def _scopes(rows: Iterable[Mapping[str, object]], reader: _Reader) -> tuple[dict
     problems = []
     for row in rows:
         name = str(row["scope"])
+        if name in (*UNUSABLE_NAMES, ANYONE):
+            problems.append(_problem("scopes", name, "", RoutingError(f"{name!r} cannot be a name")))
+            continue
         try:
             found[name] = Scope(
                 name,

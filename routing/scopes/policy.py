@@ -15,9 +15,9 @@ from decimal import Decimal
 from routing.errors import RoutingError
 from routing.filters import Filter, parse
 
-_SHAPE = re.compile(r"\s*([a-z_]+)\s*(?:\((.*)\))?\s*", re.IGNORECASE | re.DOTALL)
-_INTERVAL = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?\s*", re.IGNORECASE | re.ASCII)
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?\s*", re.IGNORECASE | re.ASCII)
+_SHAPE = re.compile(r"([a-z_]+)(?:\s*\((.*)\))?", re.IGNORECASE | re.DOTALL)
+_INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?", re.IGNORECASE | re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
 _LONGEST = timedelta(days=36_525)
 
@@ -94,7 +94,7 @@ def parse_publishing(text: str) -> Publishing:
 
 
 def _shape(text: str) -> tuple[str, str | None]:
-    found = _SHAPE.fullmatch(text)
+    found = _SHAPE.fullmatch(text.strip())
     return (found[1].lower(), found[2]) if found else ("", None)
 
 
@@ -105,14 +105,14 @@ def _name(text: str) -> str:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(r"\s*0{0,9}[1-9][0-9]{0,8}\s*", text):
+    if not re.fullmatch(r"0{0,9}[1-9][0-9]{0,8}", text.strip()):
         raise PolicyError(f"a whole number from 1 to 999,999,999 is needed, not '{text.strip()}'")
     return int(text)
 
 
 def _share(text: str) -> Decimal:
     try:
-        share = Decimal(text.strip()) if _NUMBER.fullmatch(text) else Decimal(-1)
+        share = Decimal(text.strip()) if _NUMBER.fullmatch(text.strip()) else Decimal(-1)
     except ArithmeticError:
         share = Decimal(-1)
     if not 0 <= share <= 1:
@@ -121,7 +121,7 @@ def _share(text: str) -> Decimal:
 
 
 def _interval(text: str) -> timedelta:
-    found = _INTERVAL.fullmatch(text)
+    found = _INTERVAL.fullmatch(text.strip())
     try:
         interval = timedelta(**{f"{found[2].lower()}s": float(found[1])}) if found else timedelta()
     except OverflowError:

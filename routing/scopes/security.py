@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 
 EVERYONE = "*"
 
+ANYONE = "\0"
+"""Stands for whoever no table names; nothing may be called so."""
+
 
 @dataclass(frozen=True)
 class Grants:
@@ -57,10 +60,13 @@ def grants(rows: Iterable[Mapping[str, object]], components: Iterable[Mapping[st
     verdicts: dict[tuple[str, str], dict[str, tuple[int, bool]]] = {}
     for row in rows:
         on = verdicts.setdefault((str(row["action"]), str(row["object"])), {})
-        priority, allowed = int(str(row.get("priority") or 0)), row.get("allowed") is not False
+        if row["principal"] == ANYONE:
+            continue
+        priority, allowed = int(str(row.get("priority") or 0)), row.get("allowed", True) is True
         before = on.get(str(row["principal"]), (priority, True))
         on[str(row["principal"])] = max(before, (priority, allowed), key=lambda verdict: (verdict[0], not verdict[1]))
-    return Grants(verdicts, {str(row["component"]): groups for row in components if (groups := _groups(row))})
+    named = [row for row in components if row["component"] != ANYONE]
+    return Grants(verdicts, {str(row["component"]): groups for row in named if (groups := _groups(row))})
 
 
 def _groups(component: Mapping[str, object]) -> frozenset[str]:

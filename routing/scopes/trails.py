@@ -59,7 +59,10 @@ class Ways:
         grants, edges = self.boundaries.graph.grants, self.boundaries
         refused = frozenset(scope for scope in self.guarded[action] if not grants.may(name, action, scope))
         above = [edge.parent for edge in edges.graph.up(name)] if refused else []
-        return Party(edges.direct(name), edges.selves(name), refused, bool(above) and refused.issuperset(above))
+        barred, under = bool(above) and refused.issuperset(above), frozenset[str]()
+        if action == "subscribe":
+            under = edges.under(name)
+        return Party(edges.direct(name), edges.selves(name), refused, barred, under)
 
     @cached_property
     def guarded(self) -> Mapping[str, frozenset[str]]:
@@ -76,7 +79,7 @@ class Ways:
 
     def held(self, party: Party) -> frozenset[str]:
         """The tokens that a consumer holds; one in no region can see its own events only."""
-        tokens = self.boundaries.held(party.direct, party.selves)
+        tokens = self.boundaries.held(party.under, party.selves)
         return tokens if party.direct else tokens | {OWN}
 
     def moved(self, way: Way, crossing: Crossing) -> Way | None:
@@ -88,14 +91,16 @@ class Ways:
         crossed = (*way.crossed, (*key, "1 up" if crossing.upwards else "2 down")) if crossing.boundary else way.crossed
         if crossing.upwards:
             ascended = way.ascended | {key} if crossing.boundary else way.ascended
-            return Way(Trail(crossing.carries, self.boundaries.region(edge.parent)), way.refused, ascended, crossed)
+            shut = frozenset(key for key in ascended if key[1] in self.boundaries.under(key[0]))
+            trail = Trail(crossing.carries, self.boundaries.region(edge.parent), shut=shut)
+            return Way(trail, way.refused, ascended, crossed)
         return Way(self._down(way.trail, crossing), way.refused, way.ascended, crossed, edge.child in self.subscribers)
 
     def _down(self, trail: Trail, crossing: Crossing) -> Trail:
-        places, edge = self.boundaries.places, crossing.edge
-        shared = places.closure(trail.direct) & places.closure(crossing.region)
+        places, edge, region, shut = self.boundaries.places, crossing.edge, crossing.region, trail.shut
+        shared = places.closure(trail.direct) & places.origins(region, shut)
         first = trail.below if trail.below is not None else places.first(shared)
         refusing = trail.refusing | {crossing.refuses} if crossing.refuses else trail.refusing
         through = (edge.child,) if edge.child in self.boundaries.graph.scopes else ()
-        path = trail.path + places.approach(first, edge.parent)
-        return Trail(crossing.carries, frozenset(), edge.child, path, refusing, through)
+        path = trail.path + places.descent(first, region, shut)
+        return Trail(crossing.carries, frozenset(), edge.child, path, refusing, through, shut)

@@ -48,7 +48,7 @@ def versions(ways: Ways, event: Event) -> Iterator[Version]:
 
 def onwards(ways: Ways, version: Version) -> Iterator[Version]:
     crossings = ways.boundaries.crossings
-    held = [(Party(crossing.region), crossing.holds) for crossing in crossings]
+    held = [(Party(crossing.region, under=crossing.region), crossing.holds) for crossing in crossings]
     [seen] = Chart(ways.boundaries.places, held, [version.way.trail]).visible(np.array([0]))
     for number, crossing in enumerate(crossings):
         reached = seen[number >> 6] >> np.uint64(number & 63) & np.uint64(1)
