@@ -66,17 +66,18 @@ class Packed:
         for place, (system, some) in enumerate(zip(systems, events, strict=True)):
             outcome = self.references[place].batch(system, some, clock)
             ids = {(event.publisher, event.id) for event in some}
-            wanted = sorted(
+            wanted = Counter(
                 (n.consumer, n.publisher, n.event_id, sameness(n.content), n.path, n.subscription_ids, n.version)
                 for n in outcome.notifications
             )
             ids |= {row[1:3] for row in wanted} | {(one.publisher, one.event_id) for one in outcome.dead}
-            found = sorted(row for key in ids for row in got.pop(key, ()))
+            found = Counter(row for key in ids for row in got.pop(key, ()))
             stopped = sorted((d.publisher, d.event_id, d.kind) for d in outcome.dead)
             seen = sorted((*key, kind) for key in ids for kind in dead.pop(key, ()))
             if found != wanted:
-                missing, unexpected = Counter(wanted) - Counter(found), Counter(found) - Counter(wanted)
-                differences.append(f"system {place} batch {number}: missing {missing}, unexpected {unexpected}")
+                differences.append(
+                    f"system {place} batch {number}: missing {wanted - found}, unexpected {found - wanted}"
+                )
             if stopped != seen:
                 differences.append(f"system {place} batch {number}: dead {seen}, wanted {stopped}")
         differences += [f"batch {number}: unasked {key}: {rows}" for key, rows in (*got.items(), *dead.items())]
