@@ -24,7 +24,7 @@ LAYERS = [
     {"registry", "matching", "sources", "rejections", "views", "ledger"},
     {"mappings"},
     {"scopes"},
-    {"subscriptions"},
+    {"subscriptions", "delay"},
     {"snapshot"},
     {"admit"},
     {"memory"},
