@@ -65,7 +65,8 @@ class Ledger:
     def refresh(self) -> None:
         """Read the last ordinal, each source's last schema and what is unfinished, if another process has written."""
         version = self._tables.version("batches")
-        if version in (self._version, 0):  # version 0 is nothing but the table's creation
+        # Version 0 is nothing but the table's creation. What is unfinished may be delivered without a word here.
+        if version == 0 or (version == self._version and not self.unfinished):
             self._version = version
             return
         batches = self._tables.read("batches", version)

@@ -61,6 +61,7 @@ class Places:
 
     def first(self, bits: int) -> str:
         """The first of them."""
+        assert bits, "there is no way down: the kernel and the driver disagree about who sees what"
         return self.names[(bits & -bits).bit_length() - 1]
 
     def closure(self, direct: frozenset[str]) -> int:

@@ -160,8 +160,12 @@ class Boundaries:
         return frozenset() if scope in self.graph.closed else frozenset({scope})
 
     def selves(self, name: str) -> frozenset[str]:
-        """The names under which a party has a tracked edge: its own, or that of whoever is nowhere."""
-        return self._bounded & ({name, NOWHERE} if self.graph.is_nowhere(name) else {name})
+        """The names under which a party has a tracked edge: its own, or that of whoever is nowhere.
+
+        A scope has its own name in any case: its edges may have been boundaries when something ascended them.
+        """
+        own = frozenset({name} & self.graph.scopes.keys())
+        return own | self._bounded & ({name, NOWHERE} if self.graph.is_nowhere(name) else {name})
 
     @cached_property
     def _edges(self) -> list[Edge]:

@@ -186,6 +186,20 @@ def test_what_a_batch_only_wrote_down_is_delivered_when_it_comes_again(
     assert delivered(engine) == [("alice", "1")]
 
 
+def test_an_engine_that_saw_a_batch_under_way_sees_that_it_was_delivered(
+    spark: SparkSession, make_engine: Callable[..., Engine]
+) -> None:
+    engine = make_engine()
+    engine.subscribe("alice", "TRUE")
+    batch = quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0))
+    engine.ledger.open("k", "quotes", batch.schema.json())
+    another = make_engine(reopen=True)
+    assert another.ledger.unfinished == {1}
+    assert engine.route(batch, key="k").retry  # its closing is written with the next opening
+    assert another.route(batch).counts["refused"] == 1
+    assert delivered(another) == [("alice", "1")]
+
+
 def test_an_opening_that_could_not_be_written_leaves_no_trace(
     spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
