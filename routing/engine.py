@@ -228,10 +228,7 @@ class Engine:
         return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory, held)
 
     def _memory(self, opening: Opening) -> DataFrame | None:
-        """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing.
-
-        What a batch remembers counts from when its notifications are there.
-        """
+        """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing."""
         version = opening.outputs.get("policy_state", 0)
         if not version:
             return None

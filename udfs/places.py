@@ -75,22 +75,21 @@ class Places:
 
     def origins(self, under: frozenset[str], shut: Edges = frozenset()) -> int:
         """The places from which something may come down to a consumer in these scopes."""
-        key = (under, shut)
-        if key not in self._to:
-            found = 0
-            if shut:
-                waiting = list(under)
-                while waiting:
-                    scope = waiting.pop()
-                    bit = 1 << self.numbers[scope]
-                    if not found & bit:
-                        found |= bit
-                        waiting += [above for above in self._over[scope] if (scope, above) not in shut]
-            else:
-                for scope in under:
-                    found |= self._sources[scope]
-            self._to[key] = found
-        return self._to[key]
+        found = 0
+        if not shut:
+            for scope in under:
+                found |= self._sources[scope]
+            return found
+        if (under, shut) not in self._to:
+            waiting = list(under)
+            while waiting:
+                scope = waiting.pop()
+                bit = 1 << self.numbers[scope]
+                if not found & bit:
+                    found |= bit
+                    waiting += [above for above in self._over[scope] if (scope, above) not in shut]
+            self._to[under, shut] = found
+        return self._to[under, shut]
 
     def roots(self, direct: frozenset[str]) -> int:
         """The places of a publisher that are in no further one, numbered among themselves."""

@@ -89,8 +89,8 @@ class Boundaries:
     def places(self) -> Places:
         """The open scopes, with the edges that nothing is tracked across."""
         open = [scope for scope in self.graph.scopes if scope not in self.graph.closed]
-        over = {scope: tuple(self.under(scope)) for scope in open}
-        return Places({scope: tuple(self.direct(scope)) for scope in open}, over)
+        parents, over = ({scope: tuple(above(scope)) for scope in open} for above in (self.direct, self.under))
+        return Places(parents, {} if over == parents else over)
 
     def direct(self, name: str) -> frozenset[str]:
         """The open scopes that a party is in along identity edges; nothing leaves a closed scope upwards."""
