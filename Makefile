@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults test-systems prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-scopes bench-peers doctor lock wheel clean
+.PHONY: help setup demo test test-faults test-checker soak test-systems prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-scopes bench-reliability bench-check bench-peers doctor lock wheel clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,6 +21,12 @@ test: $(READY)  ## every test but the fault tests
 
 test-faults: $(READY)  ## real processes, real signals
 	@$(BIN)/python -m pytest tests/faults -p no:cacheprovider -o addopts="-ra --strict-markers"
+
+test-checker: $(READY)  ## what the checker proves and refutes; maintenance, dead letters again
+	@$(BIN)/python -m pytest tests/checker -o addopts="-ra --strict-markers"
+
+soak: $(READY)  ## KILLS=200 random kills from SEED=1, the checker after every tenth; goes on where it was stopped
+	@$(BIN)/python -m tests.faults.soak --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
 
 test-systems: $(READY)  ## random systems of scopes against the reference, SYSTEMS=2000 of them from SEED=0 on
 	@SLUICE_SYSTEMS=$(or $(SYSTEMS),2000) SLUICE_SEED=$(or $(SEED),0) $(BIN)/python -m pytest tests/scopes -o addopts="-ra --strict-markers"
@@ -58,6 +64,12 @@ bench-spark: $(READY)  ## matching inside Spark against copying the same rows, a
 
 bench-scopes: $(READY)  ## what scopes cost a batch, and how long large graphs take
 	@$(BIN)/python -m benchmarks.scopes
+
+bench-reliability: $(READY)  ## what ledger, duplicates and order cost a batch; and how long batches of 100 events take
+	@$(BIN)/python -m benchmarks.reliability
+
+bench-check: $(READY)  ## how long the checker takes for 10,000,000 notifications
+	@$(BIN)/python -m benchmarks.checking
 
 bench-peers: $(READY)  ## against one query per party, and against event-ruler (needs a JDK)
 	@$(BIN)/python -m benchmarks.peers

@@ -31,6 +31,7 @@ from routing.scopes.graph import accept
 from routing.session import session
 
 COMPONENTS = 10_000
+PARTNERS = 100
 
 
 def main() -> None:
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=200_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--graphs", action="store_true", help="only how long large graphs take")
+    parser.add_argument("--only", choices=["identity", "boundaries"], help="only one of the two workloads")
     options = parser.parse_args()
     facts = _graphs()
     if options.graphs:
@@ -49,6 +51,8 @@ def main() -> None:
         without = _engine(spark, place, "bench_plain", [], [])
         results = []
         for name, rows in (("identity", _tree()), ("boundaries", _partners())):
+            if options.only not in (None, name):
+                continue
             scoped = _engine(spark, place, f"bench_{name}", *rows)
             mine = _named(events, name)
             contenders = {"no scopes": _routes(without, mine), name: _routes(scoped, mine)}
@@ -65,6 +69,7 @@ def _tree() -> Rows:
     scopes = [f"s{number}" for number in range(1_000)]
     edges = [{"child": name, "parent": f"s{(number - 1) // 10}"} for number, name in enumerate(scopes) if number]
     edges += [{"child": f"c{number}", "parent": f"s{100 + number % 900}"} for number in range(COMPONENTS)]
+    edges += [{"child": f"partner{number}", "parent": f"s{number}"} for number in range(PARTNERS)]
     return [{"scope": name} for name in scopes], edges
 
 
@@ -72,7 +77,7 @@ def _partners() -> Rows:
     scopes = [{"scope": name} for name in ("all", "partners", *(f"s{number}" for number in range(100)))]
     edges: list[dict[str, Any]] = [{"child": f"c{number}", "parent": "all"} for number in range(COMPONENTS)]
     edges += [{"child": f"c{number}", "parent": f"s{number % 100}"} for number in range(COMPONENTS)]
-    edges += [{"child": f"partner{number}", "parent": "partners"} for number in range(100)]
+    edges += [{"child": f"partner{number}", "parent": "partners"} for number in range(PARTNERS)]
     for number in range(100):
         gate = {"up_filter": f"i1 < {FIFTH}", "up_mapping": f"d1 = d1 * 1.{number:02d}, DROP s{number % 10}"}
         edges.append({"child": f"s{number}", "parent": "partners", **gate})
@@ -132,7 +137,7 @@ def _engine(
     }
     engine = routing.open(spark, settings)
     rows = [(f"c{at}", text, id) for at, (id, text) in enumerate(workload.subscriptions(COMPONENTS))]
-    rows += [(f"partner{at}", text, id) for at, (id, text) in enumerate(workload.subscriptions(100))]
+    rows += [(f"partner{at}", text, id) for at, (id, text) in enumerate(workload.subscriptions(PARTNERS))]
     engine.subscribe_many(spark.createDataFrame(rows, "consumer string, filter string, id string"))
     if scopes:
         engine.tables.insert("scopes", spark.createDataFrame(scopes, "scope string"))

@@ -130,6 +130,87 @@ def sql(
 
 
 @app.command()
+def check(
+    config: ConfigFile = None,
+    first: Annotated[int, typer.Option("--from", help="the first batch that is looked at")] = 1,
+    last: Annotated[
+        int | None, typer.Option("--to", help="the last one; without it, the last that has finished")
+    ] = None,
+    pairs: Annotated[
+        int, typer.Option(help="pairs of an event and a subscription, beyond which it is a sample")
+    ] = 100_000_000,
+    seed: Annotated[int, typer.Option(help="of the sample")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="one JSON object per property")] = False,
+) -> None:
+    """Prove or refute, from the tables alone, that everything was delivered as it should be."""
+    import json
+    from dataclasses import asdict
+
+    from routing.check import check as prove
+    from routing.checker.finding import HOLDS, VIOLATED
+    from routing.checker.range import Options
+
+    colours = {HOLDS: "green", VIOLATED: "red"}
+    console, violated = Console(soft_wrap=True, highlight=False), False
+    with _plainly():
+        settings = load(config)
+        for finding in prove(_registered(settings), settings, Options(first, last, pairs, seed)):
+            violated = violated or finding.verdict == VIOLATED
+            if as_json:
+                print(json.dumps(asdict(finding), default=str), flush=True)
+                continue
+            colour = colours.get(finding.verdict, "yellow")
+            console.print(f"[{colour}]{finding.verdict:12}[/{colour}]{finding.property:18}", end="")
+            console.print(f"{finding.words} ({finding.seconds:.1f} s)", markup=False)
+            for row in finding.rows:
+                console.print(f"    {row}", markup=False)
+            if finding.offending > len(finding.rows):
+                console.print(f"    … and more, {finding.offending} together", markup=False)
+    raise typer.Exit(1 if violated else 0)
+
+
+@app.command()
+def requeue(
+    source: Annotated[str | None, typer.Option(help="of which source; needed if there are several")] = None,
+    reason: Annotated[
+        list[str] | None, typer.Option(help="only these reasons; else all that a correction may mend")
+    ] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Route dead letters again, after a correction, exactly once."""
+    import routing
+    from routing.engine import REQUEUED
+
+    with _plainly():
+        report = routing.open(None, load(config)).requeue(source, reasons=tuple(reason or REQUEUED))
+        print(report or "there is nothing to requeue")
+
+
+@app.command()
+def view(
+    consumer: Annotated[str, typer.Argument(help="whose notifications it shows")],
+    name: Annotated[str | None, typer.Option(help="of the view; else inbox_ and the consumer's name")] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Make a view that shows only one consumer's notifications."""
+    import routing
+
+    with _plainly():
+        settings = load(config)
+        print(f"{settings.database}.{routing.open(None, settings).create_view(consumer, name)}")
+
+
+@app.command()
+def maintain(config: ConfigFile = None) -> None:
+    """Expire what is older than the retention, compact small files and vacuum. Safe while jobs run."""
+    import routing
+
+    with _plainly():
+        for done in routing.open(None, load(config)).maintain():
+            print(done, flush=True)
+
+
+@app.command()
 def compare(
     first: Annotated[str, typer.Argument(help="a filter")], second: Annotated[str, typer.Argument(help="another")]
 ) -> None:
@@ -154,11 +235,16 @@ def compare(
 
 
 @app.command()
-def route(config: Annotated[Path, typer.Option("--config", "-c", help="a YAML file")]) -> None:
+def route(
+    config: Annotated[Path, typer.Option("--config", "-c", help="a YAML file")],
+    accept_restored: Annotated[
+        bool, typer.Option("--accept-restored", help="go on although tables were set back")
+    ] = False,
+) -> None:
     """Route every source of a configuration (the same job as spark-submit jobs/route.py)."""
     from jobs.route import main
 
-    raise typer.Exit(main(["--config", str(config)]))
+    raise typer.Exit(main(["--config", str(config), *(["--accept-restored"] if accept_restored else [])]))
 
 
 @app.command()

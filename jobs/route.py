@@ -15,15 +15,21 @@ from types import FrameType
 import routing
 from routing.engine import Engine
 from routing.errors import RoutingError
+from routing.model import Report
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the job; the exit code is 0 if every source was drained or the job was told to stop."""
     parser = argparse.ArgumentParser(description="Route every source of a configuration.")
     parser.add_argument("--config", required=True, help="a YAML file, such as conf/demo.yaml")
+    parser.add_argument("--accept-restored", action="store_true", help="go on although tables were set back")
     options = parser.parse_args(arguments)
+
+    def say(report: Report) -> None:
+        print(report, flush=True)
+
     try:
-        run(routing.open(None, options.config, on_batch=lambda report: print(report, flush=True)))
+        run(routing.open(None, options.config, on_batch=say, accept_restored=options.accept_restored))
     except RoutingError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1

@@ -33,7 +33,7 @@ def _duration(value: object) -> object:
     return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
 
 
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Duration = Annotated[timedelta, BeforeValidator(_duration), Field(ge=timedelta())]
 Format = Literal["json", "csv", "parquet", "delta", "kafka", "rate"]
 FILES = ("json", "csv", "parquet")
 

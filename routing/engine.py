@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,12 +20,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from routing import registry, views
+from routing import inboxes, registry, views
+from routing.acting import Acting, Refused, check_acting
 from routing.admit import check_columns, source_columns
 from routing.config import Config, Source, load
+from routing.crash import crash_point
 from routing.delay import due
 from routing.errors import Cancelled, ConfigError, nearest
 from routing.ledger import Ledger
+from routing.maintain import Done, maintain
 from routing.matching.attributes import variant_columns
 from routing.model import Opening, Report
 from routing.rejections import Rejections
@@ -35,15 +38,30 @@ from routing.scopes.control import Scopes
 from routing.session import session
 from routing.sink import write
 from routing.snapshot import Programs, Snapshot, unknown_attributes
-from routing.sources import Decoder, Rows
+from routing.sources import RAW, Decoder, JsonText, Rows
 from routing.subscriptions import Active, Control
 from routing.tables import Tables
-from schemas.delivery import ADMITTED_AT, BATCH, BUCKET, CONSUMER, CONTENT_HASH, EVENT_ID, KEY_HASH, PUBLISHER, SEQUENCE
+from schemas.delivery import (
+    ADMITTED_AT,
+    BATCH,
+    BUCKET,
+    CONSUMER,
+    CONTENT_HASH,
+    EVENT_ID,
+    KEY_HASH,
+    PUBLISHER,
+    REASON,
+    SEQUENCE,
+)
 
 if TYPE_CHECKING:
+    from routing.checker.finding import Finding
+    from routing.checker.range import Options
     from routing.running import Running
 
 REGISTER = "register.sql"
+REQUEUED = ("malformed", "missing_id", "missing_publisher", "missing_time")
+"""Dead letters that may have become events since, by a correction of the configuration."""
 
 
 def open(
@@ -52,24 +70,37 @@ def open(
     *,
     clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     on_batch: Callable[[Report], None] = lambda report: None,
+    accept_restored: bool = False,
 ) -> Engine:
-    """An engine on a session (or a new one) and a configuration: a file, a mapping, or the defaults."""
+    """An engine on a session (or a new one) and a configuration: a file, a mapping, or the defaults.
+
+    `accept_restored`: go on, although somebody has set tables of the engine back to an older version.
+    """
     checked = load(config)
-    return Engine(session(checked, existing=spark), checked, clock=clock, on_batch=on_batch)
+    running = session(checked, existing=spark)
+    return Engine(running, checked, clock=clock, on_batch=on_batch, accept_restored=accept_restored)
 
 
 class Engine:
     """Subscribes, routes and reads. Made by `routing.open`."""
 
     def __init__(
-        self, spark: SparkSession, config: Config, *, clock: Callable[[], datetime], on_batch: Callable[[Report], None]
+        self,
+        spark: SparkSession,
+        config: Config,
+        *,
+        clock: Callable[[], datetime],
+        on_batch: Callable[[Report], None],
+        accept_restored: bool = False,
     ) -> None:
         self.spark, self.config, self.on_batch = spark, config, on_batch
         self.tables = Tables(spark, config)
-        self.ledger = Ledger(self.tables, clock)
+        self.ledger = Ledger(self.tables, clock, accept_restored=accept_restored)
         self._control, self._scopes = Control(self.tables), ScopeControl(self.tables)
+        self._acting = Acting(self.tables)
         self._programs, self._rejections = Programs(self.tables), Rejections(self.tables)
         self._reported: object = None
+        self._registered: dict[str, StructType] | None = None
         self._turn = threading.Lock()
         self._create()
 
@@ -79,14 +110,18 @@ class Engine:
         self, consumer: str, filter: str, *, id: str | None = None, expires_at: datetime | None = None
     ) -> str:
         """Subscribe a consumer; returns the subscription's id. The next batch sees it."""
+        check_acting(self.tables, [consumer])
         return registry.subscribe(self.tables, consumer, filter, id, expires_at)
 
     def subscribe_many(self, rows: DataFrame) -> None:
         """Insert many subscriptions (consumer, filter, and any other column of the table) in one commit."""
+        if CONSUMER in rows.columns and self.tables.version("grants"):
+            check_acting(self.tables, [row[CONSUMER] for row in rows.select(CONSUMER).distinct().collect()])
         registry.subscribe_many(self.tables, rows)
 
     def unsubscribe(self, consumer: str, id: str) -> int:
         """End a subscription; returns how many ended, 1 or 0. From the next batch on it matches nothing."""
+        check_acting(self.tables, [consumer])
         return registry.unsubscribe(self.tables, consumer, id)
 
     # — scopes —
@@ -151,6 +186,7 @@ class Engine:
         decoder: Decoder,
         *,
         key: str,
+        offsets: str | None = None,
         known_new: bool = False,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> Report:
@@ -159,18 +195,21 @@ class Engine:
             if cancelled():
                 raise Cancelled("the stream is stopping; the batch is done at the next start")
             started = perf_counter()
+            crash_point("read")
             opening = None if known_new else self.ledger.find(key)
             if opening is None:
                 schema = decoder.observe(self.schema(name))
                 check_columns(schema, self._source(name))
                 self._register({**self.schemas(), name: schema})
-                opening = self.ledger.open(key, name, schema.json())
+                opening = self.ledger.open(key, name, schema.json(), offsets)
+            crash_point("opened")
             snapshot = self._snapshot(opening)
             counts = write(self.tables, decoder.rows(snapshot.schema), snapshot)
             report = Report(opening.ordinal, name, counts, perf_counter() - started, opening.retry)
             self.ledger.close(opening, report)
             if not counts["notifications"] and self.tables.version("policy_state") > opening.outputs["policy_state"]:
                 self.ledger.flush()  # Delta makes no commit of no rows, and what policies remember must count
+            crash_point("closed")
         self.on_batch(report)
         return report
 
@@ -178,6 +217,29 @@ class Engine:
         """Write what the ledger still holds. The session stays open: it may be somebody else's."""
         with self.turn():
             self.ledger.flush()
+
+    def requeue(self, source: str | None = None, *, reasons: Collection[str] = REQUEUED) -> Report | None:
+        """Route dead letters again, as one batch, and take them from the table; None if there are none.
+
+        What was delivered since is refused as a duplicate, so nothing comes twice, whatever happens on the way.
+        """
+        name = source or self._only_source()
+        self.ledger.refresh()
+        # Of a batch that has not finished dead letters may still come: they are for another time.
+        there = (F.col(BATCH) <= self.ledger.last) & ~F.col(BATCH).isin(*self.ledger.unfinished)
+        mine = (F.col("source") == name) & F.col(REASON).isin(*reasons) & F.col(RAW).isNotNull() & there
+        letters = self.tables.read("dead_letters").where(mine)
+        if letters.isEmpty():
+            return None
+        decoder = JsonText(letters.select(F.col(RAW).alias("value")), self._source(name))
+        report = self.process(name, decoder, key=f"{name}/requeue/{uuid.uuid4()}", known_new=True)
+        self.tables.delete("dead_letters", mine)
+        self.close()
+        return report
+
+    def maintain(self) -> Iterator[Done]:
+        """Expire what is older than the retention, compact and vacuum, table by table. Safe while streams run."""
+        return maintain(self.tables, self.ledger, self.ledger.now())
 
     # — reading —
 
@@ -196,6 +258,25 @@ class Engine:
                 F.col(BUCKET) == F.pmod(F.xxhash64(F.lit(consumer)), F.lit(self.config.notifications.buckets))
             )
         return rows.where(F.col(CONSUMER) == consumer).orderBy(SEQUENCE)
+
+    def create_view(self, consumer: str, name: str | None = None) -> str:
+        """Make a view that shows only this consumer's notifications; returns its name, `inbox_<consumer>` unless given.
+
+        Other sessions know it by `register.sql`. In a catalog with access control grant reading on it, not the table.
+        """
+        with self.tables.lock("_create"):
+            chosen = inboxes.add(self.tables, consumer, name)
+            self.spark.sql(inboxes.statement(self.tables, chosen, consumer))
+            self._registered = None
+            self._register(self.schemas())
+        return chosen
+
+    def check(self, options: Options | None = None) -> Iterator[Finding]:
+        """Prove or refute, from the tables alone, what docs/guarantees.md promises; one property after the other."""
+        from routing.check import check
+
+        self.close()
+        return check(self.tables, self.config, options)
 
     def register(self) -> None:
         """Make the tables' views as the newest batches, of any process, need them."""
@@ -217,14 +298,16 @@ class Engine:
     # — parts —
 
     def _snapshot(self, opening: Opening) -> Snapshot:
-        active = self._control.active(opening.control, opening.clock)
+        refused = self._acting.refused(opening.control)
+        active = self._control.active(opening.control, opening.clock, refused)
         schema = StructType.fromJson(json.loads(opening.schema))
         scoped = self._scopes.scopes(opening.control)
-        self._report_problems(active, scoped, opening.clock)
+        self._report_problems(active, scoped, refused, opening.clock)
         source, journal, memory = self._source(opening.source), self._journal(opening), self._memory(opening)
         held = None
         if memory is not None:
-            held = due(memory, self._remembered(), opening, schema, source_columns(source))
+            now = self._remembered(self.ledger.unfinished)
+            held = due(memory, now, opening, schema, source_columns(source))
         return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory, held)
 
     def _memory(self, opening: Opening) -> DataFrame | None:
@@ -232,11 +315,11 @@ class Engine:
         version = opening.outputs.get("policy_state", 0)
         if not version:
             return None
-        return self._remembered(version).where(F.col(BATCH) < opening.ordinal)
+        return self._remembered(opening.unfinished, version).where(F.col(BATCH) < opening.ordinal)
 
-    def _remembered(self, version: int | None = None) -> DataFrame:
+    def _remembered(self, unfinished: frozenset[int], version: int | None = None) -> DataFrame:
         """What policies remember. What a batch remembers counts from when its notifications are there."""
-        return self.tables.read("policy_state", version).where(~F.col(BATCH).isin(*self.ledger.unfinished))
+        return self.tables.read("policy_state", version).where(~F.col(BATCH).isin(*unfinished))
 
     def _journal(self, opening: Opening) -> DataFrame | None:
         """The events that a new one may repeat; None if there cannot be any.
@@ -251,7 +334,7 @@ class Engine:
         recent = F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon)
         return self.tables.read("events").where(theirs & recent).select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
 
-    def _report_problems(self, active: Active, scoped: Scopes | None, clock: datetime) -> None:
+    def _report_problems(self, active: Active, scoped: Scopes | None, refused: Refused, clock: datetime) -> None:
         """Bring `rejections` up to date, if subscriptions, scopes or sources have changed."""
         schemas = self.schemas()
         state = (active.key, scoped.key if scoped else None, tuple(sorted(self.ledger.schemas.items())))
@@ -265,7 +348,7 @@ class Engine:
         known = set[str]().union(*(views.attribute_names([schema]) - without for schema, without in hidden))
         anything = [name for schema, _ in hidden for name in variant_columns(schema, F.lit(None))]
         warnings = unknown_attributes(active, known, anything)
-        wrong = [*active.problems, *(scoped.problems if scoped else ())]
+        wrong = [*active.problems, *refused.problems, *(scoped.problems if scoped else ())]
         wrong += scoped.refusals(active.has_consumer) if scoped else []
         self._rejections.report([*wrong, *warnings], clock)
         self._reported = state
@@ -292,7 +375,6 @@ class Engine:
         """Create what is missing, in the catalog and on disk, and let other processes know."""
         with self.tables.lock("_create"):
             self.tables.create()
-            self._registered: dict[str, StructType] | None = None
             self.register()
 
     def _register(self, schemas: dict[str, StructType]) -> None:
@@ -300,13 +382,12 @@ class Engine:
         if schemas == self._registered:
             return
         made = views.statements(self.tables, schemas)
+        made += [inboxes.statement(self.tables, *view) for view in inboxes.known(self.tables).items()]
         for statement in made:
             self.spark.sql(statement)
         if self.tables.directory is not None:
-            script = self.tables.directory / REGISTER
-            draft = script.with_suffix(f".{uuid.uuid4().hex}")
-            draft.write_text("".join(f"{statement};\n" for statement in (*self.tables.statements(), *made)))
-            draft.replace(script)
+            script = "".join(f"{statement};\n" for statement in (*self.tables.statements(), *made))
+            inboxes.replace(self.tables, REGISTER, script)
         self._registered = dict(schemas)
 
     @contextmanager

@@ -11,6 +11,7 @@
     ├── SubscriptionError      a subscription that cannot be stored
     ├── ScopeError             a scope or an edge that cannot be stored
     ├── SourceError            a source that cannot be read
+    │   └── SourceBusy         … because another job reads it
     └── Cancelled              a batch that was not begun, because its stream is stopping
 
 An error says what is wrong, where, and what to do next. Rows never raise: a bad event goes to `dead_letters`, a bad
@@ -81,6 +82,14 @@ class ScopeError(RoutingError):
 
 class SourceError(RoutingError):
     """A source that cannot be read."""
+
+
+class TableRestored(RoutingError):
+    """Somebody has set a table of the engine back to an older version."""
+
+
+class SourceBusy(SourceError):
+    """A source that another job is routing."""
 
 
 class Cancelled(RoutingError):

@@ -18,6 +18,7 @@ from hashlib import md5
 from math import ceil
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -103,15 +104,15 @@ def nobody_judged() -> Column:
 def _placed(events: DataFrame, scopes: Scopes) -> DataFrame:
     """Join the events along their publishers: where each begins."""
     starts = scopes.starts
-    if not starts.numbers:
+    if not len(starts.names):
         placed = events.withColumn(TRAIL, F.lit(starts.other))
     else:
-        names = StructType([StructField(PUBLISHER, StringType()), StructField(TRAIL, IntegerType())])
-        rows = events.sparkSession.createDataFrame(list(starts.numbers.items()), names)
+        rows = events.sparkSession.createDataFrame(
+            pa.table({PUBLISHER: starts.names, TRAIL: pa.array(starts.numbers, pa.int32())})
+        )
         joined = events.join(F.broadcast(rows), PUBLISHER, "left")
         placed = joined.withColumn(TRAIL, F.coalesce(TRAIL, F.lit(starts.other)))
-    own = [number for number, way in enumerate(scopes.begin) if not way.trail.direct]
-    return placed.withColumn(OWN, _among(TRAIL, own))
+    return placed.withColumn(OWN, _among(TRAIL, scopes.owned))
 
 
 def _refused(placed: DataFrame, scopes: Scopes) -> list[DataFrame]:
@@ -364,7 +365,9 @@ class _Rounds:
         moved = reduce(DataFrame.unionByName, (contents.widened(rows, layout) for rows, contents in self.rounds))
         payload = F.when(F.col(TOUCHED), layout.variant()).otherwise(F.col(EVENT))
         moved = moved.withColumn(TOUCHED, layout.touched_in()).withColumn(EVENT, payload)
-        self.versions.moved = moved.localCheckpoint()
+        # With something held back the versions are matched to know who has got what, and then once more.
+        again = self.versions.held or self.snapshot.due
+        self.versions.moved = moved.localCheckpoint() if again else moved
         self.versions.contents, self.versions.ways = layout, list(self.numbers)
 
 

@@ -35,6 +35,8 @@ class Opening:
     control: Mapping[str, int]
     outputs: Mapping[str, int]
     schema: str
+    offsets: str | None = None
+    unfinished: frozenset[int] = frozenset()
     retry: bool = False
 
     @property

@@ -50,12 +50,12 @@ def match(versions: Versions, snapshot: Snapshot) -> Matched:
     A publisher gets its own event as it published it, whatever becomes of it on the way.
     """
     names = snapshot.active.names
-    found = referenced(names, snapshot.schema, F.col(COLUMNS), without=source_columns(snapshot.source))
+    found = referenced(names, snapshot.schema, COLUMNS, without=source_columns(snapshot.source))
     if snapshot.scopes is None:
         called = snapshot.matcher(arrow_schema(found))(packed(found))
         return Matched(versions.originals.select("*", F.inline(called)).withColumn(PATH, F.array(F.lit(WORLD))))
     called = snapshot.seeing(arrow_schema(found))(packed(found), F.col(TRAIL))
-    matched = _seen(versions.originals, called, lambda own: ~F.col(OWN) | own).drop(OWN)
+    matched = _seen(versions.originals, called, _own_only if snapshot.scopes.owned else None).drop(OWN)
     if versions.moved is None or versions.contents is None:
         return Matched(matched)
     contents = versions.contents
@@ -67,12 +67,18 @@ def match(versions: Versions, snapshot: Snapshot) -> Matched:
     return Matched(matched.select(*parts, *none), moved.select(*parts, CONTENT, TAKEN, TOUCHED, JUDGED))
 
 
-def _seen(rows: DataFrame, called: Column, kept: Callable[[Column], Column]) -> DataFrame:
+def _own_only(own: Column) -> Column:
+    return ~F.col(OWN) | own
+
+
+def _seen(rows: DataFrame, called: Column, kept: Callable[[Column], Column] | None) -> DataFrame:
     """A row for each entry of the call that is kept; it is told whether the consumer is the publisher.
 
     Entries are left out before they become rows: of a filter behind `inline` Spark 4.0 and 4.1 make plans that fail.
     """
-    return rows.select("*", F.inline(F.filter(called, lambda entry: kept(entry[CONSUMER] == F.col(PUBLISHER)))))
+    if kept:
+        called = F.filter(called, lambda entry: kept(entry[CONSUMER] == F.col(PUBLISHER)))
+    return rows.select("*", F.inline(called))
 
 
 def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
@@ -107,8 +113,9 @@ def shape(matched: DataFrame, snapshot: Snapshot) -> DataFrame:
 def number(notifications: DataFrame, *, by: str) -> DataFrame:
     """Of equal contents for one consumer the one with the first path; and each version its own sequence number.
 
-    The rows are partitioned by `by`. The empty path, of one's own event, comes behind every other. Rows without a path
-    are what was delivered by earlier batches: they come first, and are left out.
+    The rows are partitioned by `by`; they come sorted as they are to be written. The empty path, of one's own event,
+    comes behind every other. Rows without a path are what was delivered by earlier batches: they come first, and are
+    left out.
     """
     if CONTENT not in notifications.columns:
         return notifications

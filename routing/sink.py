@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from routing.admit import PARTITION, PLACE, remember
+from routing.crash import crash_point
 from routing.delay import CONTENT, released, remembered, staying
 from routing.flow import Versions
 from routing.memory import TAKEN
@@ -57,21 +58,26 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
         due = snapshot.due
         rank = _rank(counts) + (due.events if due else 0)  # what was held back comes first
         events = judged.where(F.col(REASON).isNull()).withColumn(RANK, rank)
+        crash_point("admitted")
         if admitted and snapshot.config.journal != "off":
             _once(tables, "events", _journal(events, snapshot), snapshot)
+        crash_point("journal")
         versions = flow(events, snapshot) if admitted or due else None
         dead = [_dead_letters(judged, refused["duplicate"], snapshot)] if refused else []
         if versions and versions.letters is not None:
             dead.append(_letters(versions.letters, snapshot))
         if dead:
             _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot)
+        crash_point("dead_letters")
         state = _remembered(versions, snapshot) if versions else []
         if state:
             _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot)
+        crash_point("policy_state")
         notified = 0
         if versions and len(snapshot.active):
             rows = _laid_out(_notified(versions, snapshot), snapshot)
             notified = _once(tables, "notifications", rows, snapshot)
+        crash_point("notifications")
         return {
             "events": sum(counts.values()),
             "admitted": admitted,
@@ -194,7 +200,9 @@ def _stamped(rows: DataFrame, snapshot: Snapshot, clock: str) -> DataFrame:
 
 def _laid_out(notifications: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Each consumer, or each bucket, from one task: one file a partition, sorted so that a reader skips most of it."""
-    return notifications.drop(CONTENT, TAKEN).sortWithinPartitions(_partitioned_by(snapshot), CONSUMER, SEQUENCE)
+    if CONTENT in notifications.columns:  # numbered, and so sorted
+        return notifications.drop(CONTENT, TAKEN)
+    return notifications.sortWithinPartitions(_partitioned_by(snapshot), CONSUMER, SEQUENCE)
 
 
 def _partitioned_by(snapshot: Snapshot) -> str:

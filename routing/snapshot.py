@@ -6,11 +6,11 @@ schema of attributes, and put where every worker finds it; a change since is com
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -138,8 +138,8 @@ class Programs:
         return self._known[key]
 
 
-def _packed(ways: Iterable[Way] | None) -> list[list[Any]] | None:
-    return None if ways is None else [packed(way.trail) for way in ways]
+def _packed(ways: Iterable[Way] | None) -> str | None:
+    return None if ways is None else json.dumps([packed(way.trail) for way in ways])
 
 
 def numbered_on(edition: Edition, other: Edition) -> tuple[NDArray[np.int32], pa.StringArray]:

@@ -25,6 +25,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from routing.acting import NOBODY, Refused
 from routing.errors import FilterError
 from routing.matching.clauses import Clauses
 from routing.matching.texts import lower_texts, owners_of
@@ -165,17 +166,22 @@ class Control:
         self._next: _Folding | None = None
         self._active: Active | None = None
 
-    def active(self, versions: Mapping[str, int], clock: datetime) -> Active:
-        """The subscriptions active at the clock. The set changes with the table's version and when an expiry passes."""
+    def active(self, versions: Mapping[str, int], clock: datetime, refused: Refused = NOBODY) -> Active:
+        """The subscriptions active at the clock, but for those refused.
+
+        The set changes with the table's version and when an expiry passes.
+        """
         if versions[TABLE] != self._version:
             self._follow(versions[TABLE])
         self._turn_page()
         gone = self._edition.expired(clock)
         now = _microseconds(clock)
         alive = {key: row for key, row in self._changed.items() if row is not None and row.expires >= now}
-        key = (self._version or 0, self._edition.number, len(gone), len(alive))
+        alive = {key: row for key, row in alive.items() if key not in refused.keys}
+        key = (self._version or 0, self._edition.number, len(gone), len(alive), refused.number)
         if self._active is None or self._active.key != key:
-            replaced = [at for one in self._changed if (at := self._edition.find(one)) is not None]
+            out = {*self._changed, *refused.keys}
+            replaced = [at for one in out if (at := self._edition.find(one)) is not None]
             since = self._bound(_table(alive)) if alive else None
             self._active = Active(key, self._edition, since, np.union1d(gone, np.array(replaced, np.int64)))
         return self._active

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from datetime import UTC, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from routing.config import Config
@@ -195,19 +195,26 @@ class Tables:
 
         A restored row counts as old as it was, and the feed does not say how old that is.
         """
-        if "RESTORE" in self._operations(table, since, until):
+        if self.restored(table, since, until):
             return None
         feed = self.spark.read.option("readChangeFeed", "true").option("startingVersion", since + 1)
         return feed.option("endingVersion", until).table(self.name(table))
 
-    def _operations(self, table: str, since: int, until: int) -> set[str]:
+    def restored(self, table: str, since: int, until: int) -> bool:
+        """Whether a commit after `since` and up to `until` has set the table back to an older version."""
         if self.directory is None:
             rows = self.delta(table).history(self.version(table) - since).select("operation", "version").collect()
-            return {row["operation"] for row in rows if row["version"] <= until}
+            return any(row["operation"] == "RESTORE" and row["version"] <= until for row in rows)
         log = self.directory / table / "_delta_log"
-        commits = ((log / f"{version:020}.json").read_text().splitlines() for version in range(since + 1, until + 1))
-        facts = (json.loads(line) for lines in commits for line in lines if line.startswith('{"commitInfo"'))
-        return {fact["commitInfo"].get("operation", "") for fact in facts}
+        files = [file for version in range(since + 1, until + 1) if (file := log / f"{version:020}.json").is_file()]
+        facts = (json.loads(line) for file in files for line in file.read_text().splitlines() if "commitInfo" in line)
+        return any(fact.get("commitInfo", {}).get("operation") == "RESTORE" for fact in facts)
+
+    def newest(self, table: str, *, tag: str) -> int:
+        """The version of the newest commit with this tag, 0 if there is none."""
+        commits = self.delta(table).history()
+        found = commits.where(commits["userMetadata"] == tag).agg({"version": "max"}).first()
+        return int(found[0]) if found and found[0] is not None else 0
 
     def delta(self, table: str) -> DeltaTable:
         """The table's Delta handle."""
@@ -268,18 +275,32 @@ class Tables:
         if self.directory is None:
             yield
             return
-        directory = self.directory / "_locks"
-        directory.mkdir(parents=True, exist_ok=True)
         held = []
         try:
             for name in sorted(names):
-                file = (directory / f"{name}.lock").open("a")
+                file = self._lock_file(name)
                 held.append(file)
                 fcntl.flock(file, fcntl.LOCK_EX)
             yield
         finally:
             for file in reversed(held):
                 file.close()
+
+    def claim(self, name: str) -> IO[str] | None:
+        """A lock to be held until the file is closed or the process ends; None if another holds it."""
+        file = self._lock_file(name)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            return None
+        return file
+
+    def _lock_file(self, name: str) -> IO[str]:
+        assert self.directory is not None
+        directory = self.directory / "_locks"
+        directory.mkdir(parents=True, exist_ok=True)
+        return (directory / f"{name}.lock").open("a")
 
 
 def quoted(identifier: str) -> str:

@@ -79,10 +79,10 @@ def _notifications(tables: Tables, source: str, schema: StructType) -> str:
         columns.append(f"try_variant_get({EVENT}, {path}, '{type}') AS {quoted(name)}")
     shown = ", ".join([*_FIRST, *columns, *_LAST, EVENT])
     name = tables.name(f"notifications_{source}")
-    return f"CREATE OR REPLACE VIEW {name} AS\nSELECT {shown}\nFROM {_rows(tables)}\nWHERE source = {text(source)}"
+    return f"CREATE OR REPLACE VIEW {name} AS\nSELECT {shown}\nFROM {rows_of(tables)}\nWHERE source = {text(source)}"
 
 
-def _rows(tables: Tables) -> str:
+def rows_of(tables: Tables) -> str:
     """The notifications, with the event from the journal where the payload is kept by reference."""
     if tables.config.notifications.payload == "embed":
         return tables.name("notifications")

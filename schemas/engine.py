@@ -37,7 +37,8 @@ BATCHES = Table(
             column(
                 KEY,
                 _TEXT,
-                "what makes a retry the same batch: source, generation and Spark's batch id, or the caller's key",
+                "what makes a retry the same batch: source, generation, Spark's batch id and a hash of its offsets, "
+                "or the caller's key",
                 required=True,
             ),
             column("source", _TEXT, "the source of the batch", required=True),
@@ -45,6 +46,10 @@ BATCHES = Table(
             column("control_versions", _VERSIONS, "the version of each control table that the batch reads"),
             column("output_versions", _VERSIONS, "the version of each output table when the batch was opened"),
             column("schema", _TEXT, "the schema of the source in this batch, as JSON"),
+            column("offsets", _TEXT, "what of the source the batch holds, as Spark's checkpoint says it"),
+            column(
+                "unfinished", ArrayType(_LONG, False), "the batches before it that had not delivered when it was opened"
+            ),
             column("code", _TEXT, "the version of Sluice"),
             column("counts", _VERSIONS, "closed: events, admitted, refused, notifications"),
             column("seconds", DoubleType(), "closed: how long the batch took"),

@@ -62,7 +62,8 @@ def make_engine(spark: SparkSession, template: Callable[[str], Path], tmp_path: 
                 template(layout), tmp_path / "warehouse" / name, ignore=shutil.ignore_patterns("register.sql", "_locks")
             )
             (tmp_path / "feed").mkdir(exist_ok=True)
-        more = {key: value for key, value in (("clock", clock), ("on_batch", on_batch)) if value is not None}
+        given = (("clock", clock), ("on_batch", on_batch), ("accept_restored", settings.pop("accept_restored", None)))
+        more = {key: value for key, value in given if value is not None}
         return routing.open(spark, settings, **more)
 
     return make

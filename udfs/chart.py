@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from udfs.paths import Paths
 from udfs.places import Edges, Places
 
 OWN = "="
@@ -69,8 +70,6 @@ class Chart:
     trails: Sequence[Trail]
     _under: dict[str, set[int]] = field(default_factory=dict)
     _rows: dict[int, NDArray[np.uint64]] = field(default_factory=dict)
-    _known: dict[int, int] = field(default_factory=dict)
-    _paths: list[tuple[str, ...]] = field(default_factory=list)
 
     @cached_property
     def width(self) -> int:
@@ -83,10 +82,7 @@ class Chart:
 
     def paths(self, trails: NDArray[np.int64], parties: NDArray[np.int64]) -> pa.ListArray:
         """For each pair of a trail and a party that sees it, the path."""
-        pairs, places = np.unique(trails * len(self.parties) + parties, return_inverse=True)
-        numbers = np.array([self._number(pair) for pair in pairs.tolist()], np.int64)
-        found = [self._paths[number] for number in numbers.tolist()]
-        return pa.array(found, pa.list_(pa.string())).take(pa.array(places))
+        return self._paths.of(trails, parties)
 
     def path(self, trail: Trail, party: Party) -> tuple[str, ...]:
         """The path by which the party gets it; the empty one for an event that is only its publisher's."""
@@ -105,12 +101,11 @@ class Chart:
         number = self.places.numbers.get(trail.below)
         return trail.below in party.selves or (number is not None and bool(origins >> number & 1))
 
-    def _number(self, pair: int) -> int:
-        if pair not in self._known:
-            trail, party = divmod(pair, len(self.parties))
-            self._known[pair] = len(self._paths)
-            self._paths.append(self.path(self.trails[trail], self.parties[party][0]))
-        return self._known[pair]
+    @cached_property
+    def _paths(self) -> Paths:
+        direct = [None if trail.shut or trail.below is not None else trail.direct for trail in self.trails]
+        under = [party.under for party, _ in self.parties]
+        return Paths(self.places, direct, under, lambda t, p: self.path(self.trails[t], self.parties[p][0]))
 
     def _row(self, number: int) -> NDArray[np.uint64]:
         if number not in self._rows:

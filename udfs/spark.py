@@ -7,8 +7,10 @@ the programs; a worker maps each once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -53,18 +55,22 @@ class Change:
 class Charted:
     """The scopes on the shelf: their chart, and the parties of the consumers of the first roster and of the change.
 
-    `trails`, packed, stand instead of those in the chart.
+    `trails`, packed as JSON, stand instead of those in the chart.
     """
 
     chart: Item
     first: Item | None = None
     second: Item | None = None
-    trails: Sequence[list[Any]] | None = None
+    trails: str | None = None
 
     def load(self) -> Chart:
-        """The chart, mapped into this process."""
-        chart = get(self.chart, Chart.load)
-        return chart if self.trails is None else chart.with_trails(self.trails)
+        """The chart, read by this process."""
+        return get(self.chart, Chart.load) if self.trails is None else _with_trails(self.chart, self.trails)
+
+
+@lru_cache(maxsize=2)  # batch after batch takes the same ways
+def _with_trails(chart: Item, trails: str) -> Chart:
+    return get(chart, Chart.load).with_trails(json.loads(trails))
 
 
 def matcher(standing: Standing, change: Change | None = None) -> Callable[[Column], Column]:

@@ -23,6 +23,8 @@ def present(content: Mapping[str, object]) -> Content:
     >>> present({"a": 1, "b": None})
     {'a': 1}
     """
+    if isinstance(content, dict) and None not in content.values():
+        return content
     return {name: value for name, value in content.items() if value is not None}
 
 
@@ -51,6 +53,10 @@ def same_value(value: object) -> Hashable:
             return "date", value
         case str() | None:
             return "text", value
+        case dict():
+            return "object", frozenset((name, same_value(inner)) for name, inner in value.items() if inner is not None)
+        case list():
+            return "list", tuple(map(same_value, value))
         case _:
             return "other", repr(value)
 

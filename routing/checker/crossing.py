@@ -84,7 +84,7 @@ class Crossing:
             if not _passes(filter, content):
                 return None
             try:
-                content = content if mapping is None else present(self.apply(mapping, dict(content)))
+                content = content if mapping is None else present(self.apply(mapping, content))
             except RoutingError as error:
                 self.failed(f"{where}: {error}")
                 return None

@@ -79,15 +79,12 @@ class Delivery:
         return self.graph.is_open(child) and self.graph.admits(self.event.publisher, child)
 
     def _properties(self, consumer: str) -> dict[str, str]:
-        rows = {component.name: component.properties for component in self.graph.system.components}
-        return rows.get(consumer, {})
+        return self.graph.properties.get(consumer, {})
 
 
 def matching(graph: Graph, consumer: str, content: Content) -> tuple[str, ...]:
     """The ids of the consumer's subscriptions that match the content."""
-    newest = {(row.consumer, row.id): row.filter for row in graph.system.subscriptions}
-    own = sorted((id, filter) for (name, id), filter in newest.items() if name == consumer)
-    return tuple(id for id, filter in own if _matches(filter, content))
+    return tuple(id for id, filter in graph.subscriptions.get(consumer, ()) if _matches(filter, content))
 
 
 def _matches(filter: str, content: Content) -> bool:

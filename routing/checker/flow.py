@@ -45,21 +45,28 @@ class Reference:
         self._apply, self._parse_mapping = apply_mapping, parse_mapping
         self._publishing = Publishing()
         self._held: list[Held] = []
+        self._last: Graph | None = None
         self._batches = count()
 
-    def batch(self, system: System, events: Iterable[Event], clock: float) -> Outcome:
-        """What is delivered and recorded; what was held back and is due comes before the new events."""
-        graph, _ = accepted(system, self._parse_mapping)
+    def batch(self, system: System, events: Iterable[Event], clock: float, source: str = "") -> Outcome:
+        """What is delivered and recorded; what the source's batches held back and is due comes before new events."""
+        graph = self._graph(system)
         now, number, outcome = Decimal(str(clock)), next(self._batches), Outcome()
-        ripe = sorted((held for held in self._held if held.due <= now), key=lambda held: held.order)
-        self._held = [held for held in self._held if held.due > now]
+        waits = {id(held): held.due > now or held.source != source for held in self._held}
+        ripe = sorted((held for held in self._held if not waits[id(held)]), key=lambda held: held.order)
+        self._held = [held for held in self._held if waits[id(held)]]
         runs = [(event, [held.flow for held in some]) for event, some in _by_event(ripe)]
         runs += [(Published.new(event), []) for event in events]
         for rank, (published, flows) in enumerate(runs):
             run = _Run(graph, self._apply, self._publishing, published, now, outcome)
             run.resume(flows) if flows else run.begin()
-            self._held += [Held(due, (number, rank, flow.order), published, flow) for flow, due in run.held]
+            self._held += [Held(due, (number, rank, flow.order), published, flow, source) for flow, due in run.held]
         return outcome
+
+    def _graph(self, system: System) -> Graph:
+        if self._last is None or self._last.system is not system:
+            self._last, _ = accepted(system, self._parse_mapping)
+        return self._last
 
 
 @dataclass
@@ -86,6 +93,7 @@ class Held:
     order: tuple[int, int, object]
     published: Published
     flow: Flow
+    source: str
 
 
 def _by_event(due: list[Held]) -> list[tuple[Published, list[Held]]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from routing.checker.policies import parse_delivery, parse_publishing
 from routing.checker.security import may, may_join
@@ -60,15 +61,26 @@ class Graph:
 
     def up(self, child: str) -> list[Edge]:
         """The edges from a child to its superscopes, by name."""
-        if self._in_world(child):
-            return [Edge(child, WORLD)]
-        return sorted((edge for edge in self.edges if edge.child == child), key=lambda edge: edge.key)
+        return [Edge(child, WORLD)] if self._in_world(child) else self._ups.get(child, [])
 
     def down(self, scope: str) -> list[Edge]:
         """The edges to what is in a scope, by name."""
-        built_in = [Edge(name, WORLD) for name in _named(self.system) if scope == WORLD and self._in_world(name)]
-        own = [edge for edge in self.edges if edge.parent == scope]
-        return sorted([*own, *built_in], key=lambda edge: edge.key)
+        return self._downs.get(scope, [])
+
+    @cached_property
+    def _ups(self) -> dict[str, list[Edge]]:
+        found: dict[str, list[Edge]] = {}
+        for edge in sorted(self.edges, key=lambda edge: edge.key):
+            found.setdefault(edge.child, []).append(edge)
+        return found
+
+    @cached_property
+    def _downs(self) -> dict[str, list[Edge]]:
+        built_in = [Edge(name, WORLD) for name in _named(self.system) if self._in_world(name)]
+        found: dict[str, list[Edge]] = {}
+        for edge in sorted([*self.edges, *built_in], key=lambda edge: edge.key):
+            found.setdefault(edge.parent, []).append(edge)
+        return found
 
     def closure(self, name: str) -> frozenset[str]:
         """The name and all its superscopes, theirs too."""
@@ -90,10 +102,23 @@ class Graph:
         """Whether flows that turn at the scope or come down through it may reach the consumer."""
         return may(self.system, consumer, "subscribe", scope)
 
+    @cached_property
+    def subscriptions(self) -> dict[str, list[tuple[str, str]]]:
+        """The ids and filters of each consumer, by id."""
+        newest = {(row.consumer, row.id): row.filter for row in self.system.subscriptions}
+        found: dict[str, list[tuple[str, str]]] = {}
+        for (consumer, id), filter in sorted(newest.items()):
+            found.setdefault(consumer, []).append((id, filter))
+        return found
+
+    @cached_property
+    def properties(self) -> dict[str, dict[str, str]]:
+        """The properties of components."""
+        return {component.name: component.properties for component in self.system.components}
+
     def _in_world(self, name: str) -> bool:
         """Whether it is there because nothing else says where it is."""
-        scoped = name in self.scopes or any(edge.child == name for edge in self.edges)
-        return self.system.unscoped == WORLD and not scoped
+        return self.system.unscoped == WORLD and name not in self.scopes and name not in self._ups
 
 
 def _named(system: System) -> set[str]:
@@ -106,15 +131,17 @@ def _accepted_edges(
 ) -> tuple[list[Edge], list[Problem]]:
     newest = {edge.key: edge for edge in system.edges}
     taken: list[Edge] = []
+    above: dict[str, list[str]] = {}
     problems = []
     for edge in sorted(newest.values(), key=lambda edge: (edge.created_at, edge.child, edge.parent)):
         reason = _why_ignored(edge, system, scopes, parse_mapping)
-        if not reason and _leads(edge.parent, edge.child, taken):
+        if not reason and _leads(edge.parent, edge.child, above):
             reason = "it would close a cycle"
         if reason:
             problems.append(Problem("scope_edges", edge.key, reason))
         else:
             taken.append(edge)
+            above.setdefault(edge.child, []).append(edge.parent)
     return taken, problems
 
 
@@ -147,9 +174,14 @@ def _complaint(*parts: tuple[Callable[[str], object], Iterable[str | None]]) -> 
     return ""
 
 
-def _leads(lower: str, upper: str, edges: list[Edge]) -> bool:
+def _leads(lower: str, upper: str, above: dict[str, list[str]]) -> bool:
     """Whether edges lead from the one name up to the other."""
-    return lower == upper or any(edge.child == lower and _leads(edge.parent, upper, edges) for edge in edges)
+    seen, waiting = {lower}, [lower]
+    while waiting:
+        new = set(above.get(waiting.pop(), ())) - seen
+        seen |= new
+        waiting += new
+    return upper in seen
 
 
 def _bad_subscriptions(system: System) -> list[Problem]:

@@ -30,6 +30,14 @@ def may_join(system: System, edge: Edge) -> bool:
     return True in decided and False not in decided
 
 
+def may_act(system: System, user: str | None, consumer: str) -> bool:
+    """Whether the user may subscribe for the consumer: it is allowed to, or is the consumer and not forbidden to."""
+    if _open(system, "act_for", consumer):
+        return True
+    decided = decision(system, user or "", "act_for", consumer)
+    return decided is True or (decided is None and user == consumer)
+
+
 def decision(system: System, principal: str, action: str, scope: str) -> bool | None:
     """What the deciding grant says, or None if no grant names the principal."""
     names = _names(system, principal)

@@ -99,6 +99,17 @@ def any_attribute(name: str, column: Column) -> Attribute:
     return Attribute(name, pa.field(name, ANY, metadata={b"sluice": b"any"}), column)
 
 
+def typed_attribute(name: str, column: Column, type: DataType) -> Attribute:
+    """An attribute of one type."""
+    if isinstance(type, TimestampNTZType | TimestampType):
+        return Attribute(name, pa.field(name, _MOMENT), column.cast("timestamp"))
+    if isinstance(type, StringType):
+        return Attribute(name, pa.field(name, pa.string()), column.cast("string"))
+    if isinstance(type, BooleanType | DateType | NumericType):
+        return Attribute(name, pa.field(name, to_arrow_type(type)), column)
+    return _presence(name, column)
+
+
 def _flatten(schema: StructType, columns: Column, prefix: str) -> Iterator[Attribute]:
     for field in schema:
         name, column = prefix + field.name, columns[field.name]
@@ -108,17 +119,7 @@ def _flatten(schema: StructType, columns: Column, prefix: str) -> Iterator[Attri
         elif isinstance(field.dataType, VariantType):
             yield variant_attribute(name, column, "$")
         else:
-            yield _simple(name, field.dataType, column)
-
-
-def _simple(name: str, type: DataType, column: Column) -> Attribute:
-    if isinstance(type, TimestampNTZType | TimestampType):
-        return Attribute(name, pa.field(name, _MOMENT), column.cast("timestamp"))
-    if isinstance(type, StringType):
-        return Attribute(name, pa.field(name, pa.string()), column.cast("string"))
-    if isinstance(type, BooleanType | DateType | NumericType):
-        return Attribute(name, pa.field(name, to_arrow_type(type)), column)
-    return _presence(name, column)
+            yield typed_attribute(name, column, field.dataType)
 
 
 def _presence(name: str, column: Column) -> Attribute:

@@ -7,6 +7,7 @@ JVM.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import pyarrow as pa
 from pyspark.sql import Column
@@ -17,10 +18,14 @@ from routing.matching.attributes import Attribute, attributes, variant_attribute
 from routing.variant_path import variant_path
 
 
-def referenced(
-    names: Iterable[str], schema: StructType, columns: Column, *, without: frozenset[str]
-) -> list[Attribute]:
-    """The attributes that filters name and the events have, in order of their names."""
+def referenced(names: Iterable[str], schema: StructType, struct: str, *, without: frozenset[str]) -> list[Attribute]:
+    """The attributes that filters name and the events, in a struct column, have; in order of their names."""
+    return _referenced(frozenset(names), schema, struct, without)
+
+
+@lru_cache(maxsize=64)  # batch after batch wants the same, and making columns takes time
+def _referenced(names: frozenset[str], schema: StructType, struct: str, without: frozenset[str]) -> list[Attribute]:
+    columns = F.col(struct)
     typed, variants = attributes(schema, columns, without=without), variant_columns(schema, columns)
     found = []
     for name in sorted(names):

@@ -24,7 +24,7 @@ from routing.mappings.ast import Name
 from routing.mappings.columns import Compiled, compile_mapping
 from routing.mappings.conditions import condition
 from routing.mappings.typed import Attributes, widened
-from routing.matching.attributes import Attribute, any_attribute, variant_attribute
+from routing.matching.attributes import Attribute, any_attribute, typed_attribute, variant_attribute
 from routing.matching.match import referenced
 from routing.scopes.layout import OVERLAY, Layout, Typed, first, inside
 from routing.scopes.objects import ANY_TYPES, Steps, any_typed, as_object, steps
@@ -123,20 +123,26 @@ class Contents(Layout):
         return as_object({name: everything.whole((name,)) for name in names})
 
     def fields(self, names: Iterable[str], mapped: frozenset[str]) -> list[Attribute]:
-        """What the kernel sees, in order of names; the attributes in `mapped` may have any type.
+        """What the kernel sees, in order of names; the attributes in `mapped` have the types that the layout says.
 
         Those that mappings may change must be in it (`touched`).
         """
-        wanted = set(names)
-        found = referenced(wanted - mapped, self.schema, F.col(COLUMNS), without=self.without)
-        return sorted([*found, *map(self._any, wanted & mapped)], key=lambda attribute: attribute.name)
+        return self._fields(frozenset(names), mapped)
+
+    @lru_cache(maxsize=64)  # noqa: B019
+    def _fields(self, names: frozenset[str], mapped: frozenset[str]) -> list[Attribute]:
+        found = referenced(names - mapped, self.schema, COLUMNS, without=self.without)
+        return sorted([*found, *map(self._any, names & mapped)], key=lambda attribute: attribute.name)
 
     def _any(self, name: str) -> Attribute:
         way = steps(self.schema, name)
         if self.is_any(way):
             return any_attribute(name, bind(self.whole(way), lambda value: variant_attribute(name, value, "$").column))
+        values = self.typed(way)
+        if len(values) == 1:
+            return typed_attribute(name, *values[0])
         children: dict[str, list[Column]] = {}
-        for column, type in self.typed(way):
+        for column, type in values:
             typed = widened(column, type)
             child, stored = _CHILDREN[typed.name]
             there = typed.column.cast(stored) if typed.name else F.when(column.isNotNull(), F.lit(True))

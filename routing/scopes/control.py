@@ -16,12 +16,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from routing.filters.ast import attributes
 from routing.model import Problem
 from routing.scopes.boundaries import Boundaries, Crossing
-from routing.scopes.graph import Graph, accept
-from routing.scopes.security import ANYONE, grants
+from routing.scopes.graph import WORLD, Graph, accept
+from routing.scopes.members import NOBODY, ON_DRIVER, Members, reduced
+from routing.scopes.security import ANYONE, Grants, grants
 from routing.scopes.trails import Way, Ways
 from routing.tables import Tables
 from udfs.chart import Chart, Party
@@ -37,12 +40,13 @@ _KEYS = {
 
 @dataclass(frozen=True, eq=False)
 class Scopes:
-    """The graph, what is wrong with its rows, and the properties of components."""
+    """The graph, what is wrong with its rows, the properties of components, and those for whom others stand in."""
 
     key: tuple[int, ...]
     graph: Graph
     problems: tuple[Problem, ...]
     properties: Mapping[str, Mapping[str, str]]
+    members: Members = NOBODY
 
     @cached_property
     def ways(self) -> Ways:
@@ -74,6 +78,11 @@ class Scopes:
     def begin(self) -> tuple[Way, ...]:
         """The way of each party's events, at first."""
         return tuple(map(self.ways.start, self.starts.parties))
+
+    @cached_property
+    def owned(self) -> frozenset[int]:
+        """The parties that are in no region: nobody but the publisher gets their events."""
+        return frozenset(number for number, way in enumerate(self.begin) if not way.trail.direct)
 
     @cached_property
     def rising(self) -> frozenset[int]:
@@ -127,9 +136,10 @@ class Scopes:
         found = []
         for name in self.named if guarded else ():
             refusing = {s for s in guarded & self.above(name) if not grants.may(name, "subscribe", s)}
-            if refusing and subscribes(name):
+            alike = [name, *self.members.behind.get(name, ())] if refusing else []
+            for one in filter(subscribes, alike):
                 reason = "'{}' may not subscribe in '{}': nothing reaches it that turns there or comes down through it"
-                found += [Problem("warning", "grants", name, s, "", reason.format(name, s)) for s in sorted(refusing)]
+                found += [Problem("warning", "grants", one, s, "", reason.format(one, s)) for s in sorted(refusing)]
         return found
 
     def chart(self) -> Chart:
@@ -148,7 +158,8 @@ class Parties:
     """The distinct parties, the number of each name that may differ, and that of everyone else."""
 
     parties: tuple[Party, ...]
-    numbers: Mapping[str, int]
+    names: pa.StringArray
+    numbers: NDArray[np.int32]
     other: int
 
     @classmethod
@@ -156,15 +167,24 @@ class Parties:
         """The parties as publishers or as subscribers."""
         known: dict[Party, int] = {}
         other = known.setdefault(scopes.ways.party(ANYONE, action), 0)
-        numbers = {name: known.setdefault(scopes.ways.party(name, action), len(known)) for name in scopes.named}
-        return cls(tuple(known), {name: number for name, number in numbers.items() if number != other}, other)
+        named = [known.setdefault(scopes.ways.party(name, action), len(known)) for name in scopes.named]
+        names, numbers = pa.array(scopes.named, pa.string()), np.array(named, np.int32)
+        members = scopes.members
+        behind = pc.index_in(members.stand_ins, value_set=names)
+        assert not behind.null_count, "somebody stands in for others and is in no scope"
+        names = pa.concat_arrays([names, members.names])
+        numbers = np.concatenate([numbers, numbers[behind.to_numpy()]]) if len(behind) else numbers
+        differs = numbers != other
+        return cls(tuple(known), names.filter(pa.array(differs)), numbers[differs], other)
 
     def of_names(self, names: pa.StringArray) -> NDArray[np.int32]:
         """The number of each name's party."""
-        mine = pa.array(list(self.numbers), pa.string())
-        found = pc.index_in(names, value_set=mine).fill_null(len(mine)).to_numpy(zero_copy_only=False)
-        numbers: NDArray[np.int32] = np.array([*self.numbers.values(), self.other], np.int32)[found]
+        found = pc.index_in(names, value_set=self.names).fill_null(len(self.names)).to_numpy(zero_copy_only=False)
+        numbers: NDArray[np.int32] = np.append(self.numbers, np.int32(self.other))[found]
         return numbers
+
+
+Row: TypeAlias = dict[str, Any]
 
 
 class Control:
@@ -182,17 +202,29 @@ class Control:
         if not isolated and not any(versions[table] for table in ("scopes", "scope_edges", "grants")):
             return None
         if self._key != key:
-            scopes, edges, components, granted = (rows(self._tables, table, versions[table]) for table in TABLES)
+            scopes, components, granted = (
+                rows(self._tables, table, versions[table]) for table in ("scopes", "components", "grants")
+            )
+            granted = [row for row in granted if row["action"] != "act_for"]  # that is not about scopes
+            edges, members = self._edges(versions["scope_edges"], scopes, grants(granted, components))
             found = None
             if scopes or edges or granted or isolated:
                 graph, problems = graph_of(self._tables, scopes, edges, components, granted)
                 properties = {row["component"]: row["properties"] or {} for row in components}
-                found = Scopes(key, graph, tuple(problems), properties)
+                found = Scopes(key, graph, tuple(problems), properties, members)
             self._key, self._last = key, found
         return self._last
 
-
-Row: TypeAlias = dict[str, Any]
+    def _edges(self, version: int, scopes: list[Row], granted: Grants) -> tuple[list[Row], Members]:
+        """The edges that the driver looks at, and the components for whom others among them stand in."""
+        if version and self._tables.read("scope_edges", version).count() > ON_DRIVER:  # a look at the log
+            isolated = self._tables.config.scopes.unscoped == "isolated"
+            names = {str(row["scope"]) for row in scopes} | (set() if isolated else {WORLD})
+            choosing = {str(row["scope"]) for row in scopes if row["delivery"] not in (None, "all")}
+            every = newest(self._tables, "scope_edges", version)
+            edges, members = reduced(every, names, choosing, granted)
+            return edges.toArrow().to_pylist(), members
+        return rows(self._tables, "scope_edges", version), NOBODY
 
 
 def graph_of(
@@ -210,7 +242,16 @@ def rows(tables: Tables, table: str, version: int | None = None) -> list[Row]:
         return []
     age = ("row_commit_version", "row_id")
     found = tables.read(table, version).select("*", *(f"_metadata.{name}" for name in age)).toArrow()
-    newest: dict[object, Row] = {}
+    last: dict[object, Row] = {}
     for row in found.sort_by([(name, "ascending") for name in age]).to_pylist(maps_as_pydicts="lossy"):
-        newest[tuple(row[name] for name in _KEYS[table])] = row
-    return list(newest.values())
+        last[tuple(row[name] for name in _KEYS[table])] = row
+    return list(last.values())
+
+
+def newest(tables: Tables, table: str, version: int) -> DataFrame:
+    """The same, by Spark."""
+    age = F.struct("_metadata.row_commit_version", "_metadata.row_id").alias("age")
+    found = tables.read(table, version)
+    columns = [name for name in found.columns if name not in _KEYS[table]]
+    last = F.max_by(F.struct(*columns), "age").alias("last")
+    return found.select("*", age).groupBy(*_KEYS[table]).agg(last).select(*_KEYS[table], "last.*")

@@ -96,7 +96,7 @@ class Graph:
         return self.is_boundary(edge) or judges or any(map(self._refuses, (edge.child, edge.parent)))
 
     def _refuses(self, name: str) -> bool:
-        return any(self.grants.guards(action, name) for action in ("publish", "subscribe"))
+        return name in self.scopes and any(self.grants.guards(action, name) for action in ("publish", "subscribe"))
 
     @cached_property
     def ordered(self) -> tuple[str, ...]:

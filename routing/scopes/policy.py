@@ -19,6 +19,7 @@ _SHAPE = re.compile(r"([a-z_]+)(?:\s*\((.*)\))?", re.IGNORECASE | re.DOTALL)
 _INTERVAL = re.compile(r"(\d+(?:\.\d+)?)\s*(second|minute|hour|day)s?", re.IGNORECASE | re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 
+_LONGEST_TEXT = 8192
 _LONGEST = timedelta(days=36_525)
 
 
@@ -95,6 +96,8 @@ def parse_publishing(text: str) -> Publishing:
 
 def _shape(text: str) -> tuple[str, str | None]:
     found = _SHAPE.fullmatch(text.strip())
+    if len(text) > _LONGEST_TEXT and not (found and found[1].lower() == "filter"):  # filters have limits of their own
+        raise PolicyError(f"a policy has at most {_LONGEST_TEXT:,} characters, not {len(text):,}")
     return (found[1].lower(), found[2]) if found else ("", None)
 
 

@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from routing.checker import Edge, Event, Scope, System
+from routing.checker.finding import HOLDS
 from routing.checker.system import Content
 from routing.engine import Engine
-from tests.packed import SOURCE, Packed, moment, renamed
+from tests.packed import SOURCE, Packed, moment, random_runs, renamed
 from tests.spark.test_scopes import build, words
 from tests.systems import Run
 
@@ -61,6 +63,15 @@ def test_what_policies_hold_back_and_remember(make_engine: Callable[..., Engine]
     packed = Packed(make_engine, runs, notifications={"layout": "bucket"})
     differences = [packed.step(number, clock) for number, clock in enumerate(CLOCKS)]
     assert [f"{number}: {one}" for number, some in enumerate(differences) for one in some] == []
+
+
+def test_the_checker_proves_and_refutes_scopes_mappings_and_policies(make_engine: Callable[..., Engine]) -> None:
+    packed = Packed(make_engine, random_runs(0, 60), notifications={"layout": "bucket"})
+    assert [packed.step(number, 1000.0 + 5 * number) for number in range(3)] == [[], [], []]
+    engine = packed.engine
+    assert [one for one in engine.check() if one.verdict != HOLDS] == []
+    engine.tables.delete("notifications", F.expr("size(path) > 1 AND sequence % 3 = 0"))
+    assert {one.property for one in engine.check() if one.verdict != HOLDS} == {"all_notified", "whole_batches"}
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
+import pytest
+
 from routing.engine import Engine
 from tests.packed import Packed, changed, isolated, random_runs, with_few_versions
 
@@ -28,3 +30,11 @@ def test_random_systems_in_which_events_have_few_versions(make_engine: Callable[
     runs = [changed(run, with_few_versions) for run in random_runs(6000, 60, policies=False, grants=False)]
     packed = Packed(make_engine, runs, notifications={"layout": "bucket"}, scopes={"versions": 2})
     assert packed.step(0, 1000.0) == []
+
+
+def test_random_systems_whose_components_are_compared_by_spark(
+    make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("routing.scopes.control.ON_DRIVER", 0)
+    packed = Packed(make_engine, random_runs(7000, 60), notifications={"layout": "bucket"})
+    assert packed.step(0, CLOCKS[0]) == []

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf
 
 from routing.engine import Engine
-from routing.errors import ConfigError, FilterError, SourceError, SubscriptionError
+from routing.errors import ConfigError, FilterError, SourceError, SubscriptionError, TableRestored
 from udfs.roster import matches
 from udfs.spark import MATCHED, Standing, roster
 
@@ -326,6 +326,44 @@ def test_an_expired_subscription_matches_nothing(spark: SparkSession, make_engin
     assert delivered(engine) == [("alice", "0"), ("alice", "1")]
 
 
+def test_a_clock_that_goes_back_stands_still(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+    now = [datetime(2026, 1, 5, tzinfo=UTC)]
+    engine = make_engine(clock=lambda: now[0])
+    engine.subscribe("alice", "TRUE", expires_at=now[0] - timedelta(minutes=30))
+    engine.subscribe("bob", "TRUE")
+    engine.route(quotes(spark, ("1", "NYSE", 1, "a", 1.0, 1.0)))
+    now[0] -= timedelta(hours=1)
+    engine.route(quotes(spark, ("2", "NYSE", 1, "a", 1.0, 1.0)))
+    engine = make_engine(reopen=True, clock=lambda: now[0])
+    engine.route(quotes(spark, ("1", "NYSE", 1, "a", 1.0, 1.0), ("3", "NYSE", 1, "a", 1.0, 1.0)))
+    assert delivered(engine) == [("bob", "1"), ("bob", "2"), ("bob", "3")]
+    times = engine.tables.read("notifications").select(F.unix_seconds("delivered_at")).distinct().collect()
+    assert [row[0] for row in times] == [int(datetime(2026, 1, 5, tzinfo=UTC).timestamp())]
+
+
+def test_a_table_that_was_set_back_is_not_gone_on_from_in_silence(
+    spark: SparkSession, make_engine: Callable[..., Engine]
+) -> None:
+    engine = make_engine()
+    engine.subscribe("alice", "TRUE")
+    for id in ("1", "2", "3"):
+        engine.route(quotes(spark, (id, "NYSE", 1, "a", 1.0, 1.0)))
+    engine.close()
+    for table, version in (("notifications", 2), ("batches", 1)):
+        engine.tables.delta(table).restoreToVersion(version)
+        with pytest.raises(TableRestored, match=rf"{table}: set back to an older version .* --accept-restored"):
+            make_engine(reopen=True).route(quotes(spark, ("9", "NYSE", 1, "a", 1.0, 1.0)))
+        # Those that had begun before it was set back are told at their next start.
+        again = make_engine(reopen=True, accept_restored=True)
+        report = again.route(quotes(spark, (f"after {table}", "NYSE", 1, "a", 1.0, 1.0)))
+        assert report.ordinal == (4 if table == "notifications" else 5)
+        again.close()
+    assert make_engine(reopen=True).route(quotes(spark, ("9", "NYSE", 1, "a", 1.0, 1.0))).ordinal == 6
+    assert delivered(engine) == [("alice", id) for id in ("1", "2", "9", "after batches", "after notifications")]
+    numbers = engine.tables.read("notifications").select("sequence").collect()
+    assert len({row[0] for row in numbers}) == 5
+
+
 def test_no_subscriptions_and_no_events(spark: SparkSession, engine: Engine) -> None:
     assert engine.route(quotes(spark, ("1", "NYSE", 1, "a", 1.0, 1.0))).counts["notifications"] == 0
     assert engine.route(quotes(spark)).counts == {"events": 0, "admitted": 0, "refused": 0, "notifications": 0}
@@ -356,7 +394,7 @@ def test_only_referenced_columns_reach_python(spark: SparkSession, engine: Engin
     from routing.matching.match import arrow_schema, referenced
 
     schema = quotes(spark).schema
-    found = referenced(["price", "nothing", "id"], schema, F.lit(None), without=frozenset({"id"}))
+    found = referenced(["price", "nothing", "id"], schema, "columns", without=frozenset({"id"}))
     assert arrow_schema(found).names == ["price"]
 
 

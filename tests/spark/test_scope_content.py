@@ -16,15 +16,18 @@ from decimal import Decimal, localcontext
 from itertools import combinations
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_type
 
 from routing.checker.content import same_value, sameness
 from routing.errors import MappingFailed
 from routing.filters import Filter, evaluate, parse
 from routing.mappings import Mapping, apply, parse_mapping, to_sql
+from routing.matching.attributes import ANY, Attribute
 from routing.scopes.content import FAILURE, Contents
 from routing.sources import COLUMNS
 from tests.properties import test_mapping_columns as typed
@@ -210,6 +213,15 @@ def seen(column: Column, type: T.DataType) -> Column:
     return column
 
 
+def children(attribute: Attribute) -> list[tuple[Column, T.DataType]]:
+    """What the kernel sees of an attribute: a column for each type, or one where it has one type."""
+    if attribute.field.type == ANY:
+        return [(attribute.column[child], type) for child, type in CHILDREN.items()]
+    if pa.types.is_binary(attribute.field.type):
+        return [(attribute.column, T.VariantType())]
+    return [(attribute.column, from_arrow_type(attribute.field.type))]
+
+
 def value(row: Row, types: list[T.DataType]) -> Any:
     found = [(value, type) for value, type in zip(row[1:], types, strict=True) if value is not None]
     assert len(found) <= 1, found
@@ -266,7 +278,7 @@ class Branches:
         looked = {name: attributes[name] for name in [*PLAIN, *self.draw.sample(NESTED, 4), "i1.q", "gone"]}
         columns = [struct(seen(c, type) for c, type in found).alias(f"typed {n}") for n, found in looked.items()]
         kernel = self.contents.fields(self.draw.sample(NAMES, 15), frozenset(NAMES))
-        columns += [struct(seen(a.column[c], CHILDREN[c]) for c in CHILDREN).alias(f"kernel {a.name}") for a in kernel]
+        columns += [struct(seen(c, type) for c, type in children(a)).alias(f"kernel {a.name}") for a in kernel]
         columns += [self.contents.key().alias("key"), self.contents.variant().alias("payload")]
         columns += [self.contents.passing(filters, "by").alias("passing")]
         for row in self.rows.select("n", "branch", FAILURE, *columns).collect():
@@ -280,9 +292,9 @@ class Branches:
             for name, found in looked.items():
                 got = value(row[f"typed {name}"], [type for _, type in found])
                 assert got == image(get(tree, name)), (name, got, version)
-            for name in (a.name for a in kernel):
-                got = value(row[f"kernel {name}"], list(CHILDREN.values()))
-                assert got == image(get(tree, name)), (name, got, version)
+            for a in kernel:
+                got = value(row[f"kernel {a.name}"], [type for _, type in children(a)])
+                assert got == image(get(tree, a.name)), (a.name, got, version)
             payload, expected = python(row["payload"]), tree if "id" in version.settings else {"id": "e", **tree}
             assert same(payload) == same(expected), (payload, version)
             judge = judges[place]

@@ -14,7 +14,7 @@ ROOMS = ["schemas", "udfs", "routing", "jobs"]
 
 # Each layer may import the layers before it. Modules of one layer in braces do not import each other.
 LAYERS = [
-    {"errors"},
+    {"errors", "crash"},
     {"filters"},
     {"model", "config", "variant_path", "checker"},
     {"java"},
@@ -22,8 +22,9 @@ LAYERS = [
     {"session"},
     {"tables"},
     {"registry", "matching", "sources", "rejections", "views", "ledger"},
-    {"mappings"},
-    {"scopes"},
+    {"mappings", "maintain", "inboxes"},
+    {"scopes", "check"},
+    {"acting"},
     {"subscriptions", "delay"},
     {"snapshot"},
     {"admit"},

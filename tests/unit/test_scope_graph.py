@@ -9,6 +9,7 @@ import pytest
 
 from routing.scopes import accept
 from routing.scopes.boundaries import Boundaries
+from routing.scopes.security import grants
 
 HOUR = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -48,3 +49,9 @@ def test_an_edge_from_nobody_lets_nobody_in(child: str) -> None:
     graph, problems = accept([{"scope": "secret"}], [edge])
     assert len(problems) == 1 and not graph.parents
     assert not Boundaries(graph).crossings
+
+
+def test_a_grant_on_what_is_no_scope_guards_nothing() -> None:
+    graph, problems = accept([{"scope": "s"}], [], grants([{"principal": "a", "action": "publish", "object": "a"}], []))
+    assert not problems and not Boundaries(graph).crossings
+    assert Boundaries(graph).direct("a") == Boundaries(graph).direct("q") == {"world"}
