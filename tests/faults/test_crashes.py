@@ -131,7 +131,7 @@ def test_without_a_memory_of_its_commits_the_checker_finds_duplicates(start: Pat
     """The control: what the other tests prove absent is found where it is there."""
     place = copied(start, tmp_path)
     killed(place, "notifications:2")
-    drain(place, script="tests/careless.py")
+    drain(place, script="tests/faults/careless.py")
     found = {one["property"]: one for one in checked(place / "job.yaml")}
     assert {name for name, one in found.items() if one["verdict"] == "violated"} >= {"at_most_once", "whole_batches"}
     assert found["at_most_once"]["rows"]

@@ -5,7 +5,6 @@ import sys
 from jobs.route import main
 from routing.tables import Tables
 
-Tables.appended = lambda self, table, *, tag, since: None  # type: ignore[method-assign,assignment]
-
-if __name__ == "__main__":
+if __name__ == "__main__":  # not by an import: collecting the tests imports every module below tests/
+    Tables.appended = lambda self, table, *, tag, since: None  # type: ignore[method-assign,assignment]
     sys.exit(main())
