@@ -1,8 +1,9 @@
 """Stage one: which of the rows that arrived are events, and in which order.
 
 Law: every row that arrived is in the result, admitted (reason NULL) or refused with a reason. Of the rows with one key
-at most one is admitted: within a batch the one with the least (time, content), and none if the journal remembers the
-key. Refused rows are not remembered, so a corrected resend is new.
+at most one is admitted: within a batch the one with the least (time, content), and none if an earlier batch admitted
+one. Refused rows are not remembered, so a corrected resend is new. A key is known by its MD5: 128 bits, and nobody can
+make one that collides with a given other.
 """
 
 from __future__ import annotations
@@ -17,30 +18,31 @@ from routing.snapshot import Snapshot
 from routing.sources import COLUMNS, MALFORMED, RAW
 from schemas.delivery import CONTENT_HASH, DETAIL, EVENT, EVENT_ID, KEY_HASH, PUBLISHED_AT, PUBLISHER, REASON
 
-KEY, PARTITION, PLACE = "key", "partition", "place"
-_TIE = "tie"
+PARTITION, PLACE = "partition", "place"
+_TIE, _APART, _EARLIER = "tie", "\0", "in an earlier batch"
 
 
 def admit(arrived: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """Reads columns, raw, malformed. Adds event_id, publisher, published_at, event, key, key_hash, content_hash,
-    reason, detail, and the row's place in the order of the batch (partition, place).
+    """Reads columns, raw, malformed. Adds event_id, publisher, published_at, event, key_hash, content_hash, reason,
+    detail, and the row's place in the order of the batch (partition, place).
     """
-    return _placed(_deduplicated(_identified(arrived, snapshot)))
+    return _placed(_deduplicated(_identified(arrived, snapshot), snapshot))
 
 
 def remember(judged: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """Refuse what an earlier batch admitted. Reads key, key_hash, content_hash, reason; changes reason and detail.
+    """Refuse what an earlier batch admitted, by a look at the journal, where there is no memory made for it.
 
-    Only the batch's own part of the journal is looked at. It is cut loose from the table, because a write to the
-    journal would otherwise throw away everything cached that was computed from it.
+    Reads key_hash, content_hash, reason; changes reason and detail. Only the batch's own part of the journal is looked
+    at. It is cut loose from the table, because a write to the journal would otherwise throw away everything cached
+    that was computed from it.
     """
     if snapshot.journal is None:
         return judged
     # The batch is small and the journal large: reduce the journal to the batch's keys.
     keys = F.broadcast(judged.where(F.col(REASON).isNull()).select(KEY_HASH))
-    known = snapshot.journal.join(keys, KEY_HASH, "left_semi").groupBy(KEY_HASH, F.array(*_key(snapshot)).alias(KEY))
+    known = snapshot.journal.join(keys, KEY_HASH, "left_semi").groupBy(KEY_HASH)
     seen = known.agg(F.min(CONTENT_HASH).alias("seen")).coalesce(1).localCheckpoint()
-    return _refuse(judged.join(F.broadcast(seen), [KEY_HASH, KEY], "left"), F.col("seen"), "in an earlier batch")
+    return _refuse(judged.join(F.broadcast(seen), KEY_HASH, "left"), F.col("seen"), _EARLIER).drop("seen")
 
 
 def check_columns(schema: StructType, source: Source) -> None:
@@ -83,24 +85,27 @@ def _identified(arrived: DataFrame, snapshot: Snapshot) -> DataFrame:
     for condition, name, text in reversed(missing):
         reason, detail = F.when(condition, name).otherwise(reason), F.when(condition, text).otherwise(detail)
     content = _content_hash(schema, source)
+    # Refused rows have no key; spreading them by content keeps a flood of them out of one task.
+    key = F.when(reason.isNull(), _key(snapshot)).otherwise(F.concat_ws(_APART, F.col(RAW), content.cast("string")))
     return named.select(
         "*",
         F.to_variant_object(COLUMNS).alias(EVENT),
         content.alias(CONTENT_HASH),
         reason.alias(REASON),
         detail.alias(DETAIL),
-        F.when(reason.isNull(), F.array(*_key(snapshot))).alias(KEY),
-        # Refused rows have no key; spreading them by content keeps a flood of them out of one task.
-        F.when(reason.isNull(), F.xxhash64(*_key(snapshot))).otherwise(F.xxhash64(F.col(RAW), content)).alias(KEY_HASH),
+        F.unhex(F.md5(key)).alias(KEY_HASH),
     )
 
 
-def _deduplicated(read: DataFrame) -> DataFrame:
-    """Within the batch: the first of each key stays."""
-    same = Window.partitionBy(KEY_HASH, KEY).orderBy(PUBLISHED_AT, CONTENT_HASH)
+def _deduplicated(read: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """The first of each key in the batch stays, unless an earlier batch has one."""
+    if snapshot.seen:
+        read = read.withColumn("seen", snapshot.seen(F.col(KEY_HASH)))
+    same = Window.partitionBy(KEY_HASH).orderBy(PUBLISHED_AT, CONTENT_HASH)
     copy, winner = F.row_number().over(same), F.first(CONTENT_HASH).over(same)
-    ranked = read.select("*", F.when(F.col(REASON).isNull() & (copy > 1), winner).alias("seen"))
-    return _refuse(ranked, F.col("seen"), "in this batch")
+    ranked = read.select("*", F.when(F.col(REASON).isNull() & (copy > 1), winner).alias("twin"))
+    judged = _refuse(ranked, F.col("twin"), "in this batch").drop("twin")
+    return _refuse(judged, F.col("seen"), _EARLIER).drop("seen") if snapshot.seen else judged
 
 
 def _refuse(rows: DataFrame, seen: Column, where: str) -> DataFrame:
@@ -109,7 +114,7 @@ def _refuse(rows: DataFrame, seen: Column, where: str) -> DataFrame:
     same = again & (F.col(CONTENT_HASH) == seen)
     reason = F.when(same, "duplicate").when(again, "conflict").otherwise(F.col(REASON))
     words = F.when(same, f"the same event came {where}").when(again, f"another content came under this id {where}")
-    return rows.withColumns({REASON: reason, DETAIL: words.otherwise(F.col(DETAIL))}).drop("seen")
+    return rows.withColumns({REASON: reason, DETAIL: words.otherwise(F.col(DETAIL))})
 
 
 def _placed(rows: DataFrame) -> DataFrame:
@@ -125,8 +130,11 @@ def _placed(rows: DataFrame) -> DataFrame:
     return sorted_rows.withColumns(place).drop(_TIE, MALFORMED)
 
 
-def _key(snapshot: Snapshot) -> list[str]:
-    return [PUBLISHER, EVENT_ID] if snapshot.config.duplicates.key == "publisher_and_id" else [EVENT_ID]
+def _key(snapshot: Snapshot) -> Column:
+    """What tells one event from another, as one text: the publisher's length keeps the two names apart."""
+    if snapshot.config.duplicates.key == "id":
+        return F.col(EVENT_ID)
+    return F.concat_ws(_APART, F.length(PUBLISHER).cast("string"), F.col(PUBLISHER), F.col(EVENT_ID))
 
 
 def _empty(name: str) -> Column:

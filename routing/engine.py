@@ -35,6 +35,7 @@ from routing.rejections import Rejections
 from routing.scopes import registry as scopes
 from routing.scopes.control import Control as ScopeControl
 from routing.scopes.control import Scopes
+from routing.seen import Seen
 from routing.session import session
 from routing.sink import write
 from routing.snapshot import Programs, Snapshot, unknown_attributes
@@ -47,9 +48,7 @@ from schemas.delivery import (
     BUCKET,
     CONSUMER,
     CONTENT_HASH,
-    EVENT_ID,
     KEY_HASH,
-    PUBLISHER,
     REASON,
     SEQUENCE,
 )
@@ -99,6 +98,7 @@ class Engine:
         self._control, self._scopes = Control(self.tables), ScopeControl(self.tables)
         self._acting = Acting(self.tables)
         self._programs, self._rejections = Programs(self.tables), Rejections(self.tables)
+        self._seen = Seen(self.tables, self.tables.directory) if self.tables.directory else None
         self._reported: object = None
         self._registered: dict[str, StructType] | None = None
         self._turn = threading.Lock()
@@ -308,7 +308,11 @@ class Engine:
         if memory is not None:
             now = self._remembered(self.ledger.unfinished)
             held = due(memory, now, opening, schema, source_columns(source))
-        return Snapshot(opening, source, schema, self.config, active, self._programs, journal, scoped, memory, held)
+        horizon = self.config.duplicates.horizon
+        seen = self._seen.recall(opening.clock, horizon, self._without(opening)) if self._seen and horizon else None
+        return Snapshot(
+            opening, source, schema, self.config, active, self._programs, journal, seen, scoped, memory, held
+        )
 
     def _memory(self, opening: Opening) -> DataFrame | None:
         """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing."""
@@ -321,18 +325,22 @@ class Engine:
         """What policies remember. What a batch remembers counts from when its notifications are there."""
         return self.tables.read("policy_state", version).where(~F.col(BATCH).isin(*unfinished))
 
-    def _journal(self, opening: Opening) -> DataFrame | None:
-        """The events that a new one may repeat; None if there cannot be any.
+    def _without(self, opening: Opening) -> frozenset[int]:
+        """The batches whose events may come again: this one, and what an unfinished one only wrote down.
 
-        All that other batches delivered, also after this one was pinned, should it be a retry; but not what an
-        unfinished batch only wrote down: if that comes again under another key, it must still be delivered.
+        If that comes again under another key, it must still be delivered. All that other batches delivered counts,
+        also after this one was pinned, should it be a retry.
         """
+        return self.ledger.unfinished | {opening.ordinal}
+
+    def _journal(self, opening: Opening) -> DataFrame | None:
+        """The events that a new one may repeat, where no memory is made for them; None if there cannot be any."""
         horizon = self.config.duplicates.horizon
-        if not horizon or self.tables.version("events") == 0:
+        if self._seen or not horizon or self.tables.version("events") == 0:
             return None
-        theirs = ~F.col(BATCH).isin(*(self.ledger.unfinished | {opening.ordinal}))
+        theirs = ~F.col(BATCH).isin(*self._without(opening))
         recent = F.col(ADMITTED_AT) >= F.lit(opening.clock - horizon)
-        return self.tables.read("events").where(theirs & recent).select(KEY_HASH, PUBLISHER, EVENT_ID, CONTENT_HASH)
+        return self.tables.read("events").where(theirs & recent).select(KEY_HASH, CONTENT_HASH)
 
     def _report_problems(self, active: Active, scoped: Scopes | None, refused: Refused, clock: datetime) -> None:
         """Bring `rejections` up to date, if subscriptions, scopes or sources have changed."""

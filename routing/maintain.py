@@ -71,7 +71,7 @@ def _expire(tables: Tables, table: str, old: Column) -> int:
     """Delete the rows; how many there were."""
     count = tables.read(table).where(old).count()
     if count:
-        tables.delete(table, old)
+        tables.expire(table, old)
     return count
 
 

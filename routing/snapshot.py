@@ -44,6 +44,7 @@ class Snapshot:
     active: Active
     programs: Programs
     journal: DataFrame | None = None
+    seen: Callable[[Column], Column] | None = None
     scopes: Scopes | None = None
     memory: DataFrame | None = None
     due: Due | None = None

@@ -17,6 +17,7 @@ from datetime import UTC, timedelta, tzinfo
 from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
+from urllib.parse import unquote
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from routing.config import Config
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _COMMIT = re.compile(r"(\d{20})\.json")
+_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+EXPIRED = "sluice expired"
+"""The tag of a deletion of what nobody needs any more."""
 
 
 class Tables:
@@ -210,6 +214,31 @@ class Tables:
         facts = (json.loads(line) for file in files for line in file.read_text().splitlines() if "commitInfo" in line)
         return any(fact.get("commitInfo", {}).get("operation") == "RESTORE" for fact in facts)
 
+    def appended_files(self, table: str, since: int, until: int) -> list[Path] | None:
+        """The files that commits after `since` and up to `until` have added, on a local file system.
+
+        Rows that moved to other files do not count, nor rows that `expire` took. None if others were taken, or if the
+        log does not say.
+        """
+        if self.directory is None:
+            return None
+        files: list[Path] = []
+        for version in range(since + 1, until + 1):
+            try:
+                lines = (self.directory / table / "_delta_log" / f"{version:020}.json").read_text().splitlines()
+            except OSError:
+                return None
+            actions = [json.loads(line) for line in lines]
+            if any(action.get("commitInfo", {}).get("userMetadata") == EXPIRED for action in actions):
+                continue
+            if any(action["remove"].get("dataChange", True) for action in actions if "remove" in action):
+                return None
+            added = [action["add"] for action in actions if "add" in action and action["add"].get("dataChange", True)]
+            if any(add.get("deletionVector") for add in added):
+                return None
+            files += [self.directory / table / unquote(add["path"]) for add in added]
+        return files
+
     def newest(self, table: str, *, tag: str) -> int:
         """The version of the newest commit with this tag, 0 if there is none."""
         commits = self.delta(table).history()
@@ -268,6 +297,14 @@ class Tables:
         """Delete the rows that satisfy a condition."""
         with self.lock(table):
             self.delta(table).delete(condition)
+
+    def expire(self, table: str, condition: Column) -> None:
+        """Delete rows that nobody needs any more, in a commit that says so."""
+        self.spark.conf.set(_METADATA, EXPIRED)
+        try:
+            self.delete(table, condition)
+        finally:
+            self.spark.conf.unset(_METADATA)
 
     @contextmanager
     def lock(self, *names: str) -> Iterator[None]:

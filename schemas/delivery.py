@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, StructType, TimestampType, VariantType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from schemas.table import Table, column
 
@@ -68,7 +77,7 @@ EVENTS = Table(
             column(BATCH, _LONG, "the ledger's ordinal of the batch", required=True),
             column(RANK, _LONG, "the event's place in the order of its batch", required=True),
             column(ADMITTED_AT, _TIME, "the clock of the batch", required=True),
-            column(KEY_HASH, _LONG, "a hash of the key, to find duplicates by", required=True),
+            column(KEY_HASH, BinaryType(), "MD5 of the key, to find duplicates by", required=True),
             column(CONTENT_HASH, _LONG, "a hash of the content, to tell a duplicate from a conflict", required=True),
         ]
     ),

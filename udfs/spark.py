@@ -19,11 +19,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import Column
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
-from pyspark.sql.types import ArrayType, IntegerType, StringType, StructField, StructType
+from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from udfs.chart import Chart
 from udfs.program import Program
 from udfs.roster import Patch, Roster, Sight, matches
+from udfs.runs import mapped, recall, words
 from udfs.shelf import Item, get
 
 _ENTRY = [
@@ -113,7 +114,19 @@ def crosser(program: Item, charted: Charted) -> Callable[[Column, Column], Colum
     return _udf(cross, tuple[pa.Array, pa.Array], ArrayType(IntegerType(), False))
 
 
-def _udf(function: Callable[..., Iterator[pa.Array]], taken: Any, type: ArrayType) -> Callable[..., Column]:
+def recalling(runs: tuple[str, ...], first: int, without: tuple[int, ...]) -> Callable[[Column], Column]:
+    """A function from a column of keys to the least value remembered under each in these runs; see `udfs.runs`."""
+
+    def recall_keys(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        known, out = mapped(runs), np.array(without, np.uint64)
+        for keys in batches:
+            values, found = recall(known, words(keys), first, out)
+            yield pa.array(values, mask=~found)
+
+    return _udf(recall_keys, pa.Array, LongType())
+
+
+def _udf(function: Callable[..., Iterator[pa.Array]], taken: Any, type: DataType) -> Callable[..., Column]:
     # Spark reads the kind of UDF off the types themselves.
     function.__annotations__ = {"batches": Iterator[taken], "return": Iterator[pa.Array]}
     return arrow_udf(function, type)  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ LAYERS = [
     {"session"},
     {"tables"},
     {"registry", "matching", "sources", "rejections", "views", "ledger"},
-    {"mappings", "maintain", "inboxes"},
+    {"mappings", "maintain", "inboxes", "seen"},
     {"scopes", "check"},
     {"acting"},
     {"subscriptions", "delay"},
