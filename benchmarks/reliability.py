@@ -72,6 +72,7 @@ def _bare(engine: Engine, events: DataFrame) -> Callable[[int], object]:
     """The same stages and the same two tables, without a ledger, without duplicates, in any order."""
     engine.route(_named(events, -1).limit(10))  # what a batch needs of the control tables is made once
     opening = engine.ledger.open("bare", "events", engine.ledger.schemas["events"])
+    engine.ledger.write(opening)
     snapshot = engine._snapshot(opening)
 
     def run(turn: int) -> None:

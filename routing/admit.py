@@ -26,7 +26,8 @@ def admit(arrived: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Reads columns, raw, malformed. Adds event_id, publisher, published_at, event, key_hash, content_hash, reason,
     detail, and the row's place in the order of the batch (partition, place).
     """
-    return _placed(_deduplicated(_identified(arrived, snapshot), snapshot))
+    arrived = arrived.coalesce(1) if snapshot.small else arrived
+    return _placed(_deduplicated(_identified(arrived, snapshot), snapshot), snapshot)
 
 
 def remember(judged: DataFrame, snapshot: Snapshot) -> DataFrame:
@@ -64,17 +65,24 @@ def source_columns(source: Source) -> frozenset[str]:
 
 def _identified(arrived: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Name the id, publisher and time, and refuse what lacks one."""
+    opening, source = snapshot.opening, snapshot.source
+    time = F.lit(opening.clock) if source.time is None else _time(snapshot.schema, source.time)
+    # Making the columns takes longer than using them on a small batch.
+    named, judged = snapshot.programs.columns(("admit", opening.source, opening.schema), lambda: _columns(snapshot))
+    return arrived.select(*named, time.alias(PUBLISHED_AT)).select("*", *judged)
+
+
+def _columns(snapshot: Snapshot) -> tuple[list[Column], list[Column]]:
+    """What is named, and what follows from it."""
     source, schema = snapshot.source, snapshot.schema
-    clock = F.lit(snapshot.opening.clock)
-    named = arrived.select(
-        COLUMNS,
-        RAW,
-        MALFORMED,
+    named = [
+        F.col(COLUMNS),
+        F.col(RAW),
+        F.col(MALFORMED),
         _column(schema, source.id, "id").cast("string").alias(EVENT_ID),
         _publisher(schema, source).cast("string").alias(PUBLISHER),
-        (clock if source.time is None else _time(schema, source.time)).alias(PUBLISHED_AT),
         (_column(schema, source.order, "order") if source.order else F.lit(None).cast("string")).alias(_TIE),
-    )
+    ]
     missing = (
         (F.col(MALFORMED).isNotNull(), "malformed", F.col(MALFORMED)),
         (_empty(EVENT_ID), "missing_id", F.lit(f"column '{source.id}' is NULL or empty")),
@@ -87,14 +95,14 @@ def _identified(arrived: DataFrame, snapshot: Snapshot) -> DataFrame:
     content = _content_hash(schema, source)
     # Refused rows have no key; spreading them by content keeps a flood of them out of one task.
     key = F.when(reason.isNull(), _key(snapshot)).otherwise(F.concat_ws(_APART, F.col(RAW), content.cast("string")))
-    return named.select(
-        "*",
+    judged = [
         F.to_variant_object(COLUMNS).alias(EVENT),
         content.alias(CONTENT_HASH),
         reason.alias(REASON),
         detail.alias(DETAIL),
         F.unhex(F.md5(key)).alias(KEY_HASH),
-    )
+    ]
+    return named, judged
 
 
 def _deduplicated(read: DataFrame, snapshot: Snapshot) -> DataFrame:
@@ -117,7 +125,7 @@ def _refuse(rows: DataFrame, seen: Column, where: str) -> DataFrame:
     return rows.withColumns({REASON: reason, DETAIL: words.otherwise(F.col(DETAIL))})
 
 
-def _placed(rows: DataFrame) -> DataFrame:
+def _placed(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
     """Sort the batch by (time, order column, id) and give each row its place: a partition and an index in it.
 
     The partitions' bounds come from a sample and may differ from run to run; the order does not, and the rank that
@@ -125,7 +133,7 @@ def _placed(rows: DataFrame) -> DataFrame:
     """
     order = [F.col(REASON).isNotNull(), F.col(PUBLISHED_AT), F.col(_TIE), F.col(PUBLISHER), F.col(EVENT_ID)]
     index = F.monotonically_increasing_id()
-    sorted_rows = rows.repartitionByRange(*order).sortWithinPartitions(*order)
+    sorted_rows = (rows if snapshot.small else rows.repartitionByRange(*order)).sortWithinPartitions(*order)
     place = {PARTITION: F.shiftright(index, 33).cast("int"), PLACE: index.bitwiseAND(F.lit((1 << 33) - 1))}
     return sorted_rows.withColumns(place).drop(_TIE, MALFORMED)
 

@@ -10,6 +10,7 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from routing.running import Running
 
 REGISTER = "register.sql"
+SMALL = 20_000
+"""A batch with fewer events and notifications than this is done by one task."""
 REQUEUED = ("malformed", "missing_id", "missing_publisher", "missing_time")
 """Dead letters that may have become events since, by a correction of the configuration."""
 
@@ -99,6 +102,7 @@ class Engine:
         self._acting = Acting(self.tables)
         self._programs, self._rejections = Programs(self.tables), Rejections(self.tables)
         self._seen = Seen(self.tables, self.tables.directory) if self.tables.directory else None
+        self._sizes: dict[str, int] = {}
         self._reported: object = None
         self._registered: dict[str, StructType] | None = None
         self._turn = threading.Lock()
@@ -202,11 +206,12 @@ class Engine:
                 check_columns(schema, self._source(name))
                 self._register({**self.schemas(), name: schema})
                 opening = self.ledger.open(key, name, schema.json(), offsets)
-            crash_point("opened")
-            snapshot = self._snapshot(opening)
-            counts = write(self.tables, decoder.rows(snapshot.schema), snapshot)
+            with self._writing(opening) as pinned:
+                snapshot = self._snapshot(opening)
+                counts = write(self.tables, decoder.rows(snapshot.schema), snapshot, pinned)
             report = Report(opening.ordinal, name, counts, perf_counter() - started, opening.retry)
             self.ledger.close(opening, report)
+            self._sizes[name] = max(counts["events"], counts["notifications"])
             if not counts["notifications"] and self.tables.version("policy_state") > opening.outputs["policy_state"]:
                 self.ledger.flush()  # Delta makes no commit of no rows, and what policies remember must count
             crash_point("closed")
@@ -311,7 +316,18 @@ class Engine:
         horizon = self.config.duplicates.horizon
         seen = self._seen.recall(opening.clock, horizon, self._without(opening)) if self._seen and horizon else None
         return Snapshot(
-            opening, source, schema, self.config, active, self._programs, journal, seen, scoped, memory, held
+            opening,
+            source,
+            schema,
+            self.config,
+            active,
+            self._programs,
+            journal,
+            seen,
+            scoped,
+            memory,
+            held,
+            self._sizes.get(opening.source, SMALL + 1) <= SMALL,
         )
 
     def _memory(self, opening: Opening) -> DataFrame | None:
@@ -397,6 +413,15 @@ class Engine:
             script = "".join(f"{statement};\n" for statement in (*self.tables.statements(), *made))
             inboxes.replace(self.tables, REGISTER, script)
         self._registered = dict(schemas)
+
+    @contextmanager
+    def _writing(self, opening: Opening) -> Iterator[Callable[[], None]]:
+        """Write a new opening while the batch is computed; what is given waits for it, before anything is written."""
+        if opening.retry:
+            yield lambda: None
+            return
+        with ThreadPoolExecutor(1) as beside:  # leaving it waits, whatever happens
+            yield beside.submit(self.ledger.write, opening).result
 
     @contextmanager
     def turn(self) -> Iterator[None]:

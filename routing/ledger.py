@@ -15,7 +15,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version as installed
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from routing.errors import TableRestored
 from routing.model import Opening, Report
@@ -25,6 +27,7 @@ from schemas.delivery import BATCH
 from schemas.engine import CLOCK, CLOSED, KEY, OPENED, ORDINAL, STATE
 
 TAG = "sluice ledger"
+_COLUMNS = to_arrow_schema(BATCHES.columns, timezone="UTC")
 _LOOKED_BACK = 20  # commits of the ledger: one that was set back before these has gone on since
 OUTPUTS = ("notifications", "events", "dead_letters", "policy_state")
 
@@ -59,7 +62,7 @@ class Ledger:
         return _opening(rows[0]) if rows else None
 
     def open(self, key: str, source: str, schema: str, offsets: str | None = None) -> Opening:
-        """Pin the versions of all tables, the clock and what is unfinished under a new ordinal."""
+        """Pin the versions of all tables, the clock and what is unfinished under a new ordinal; `write` it."""
         self.refresh()
         self._vouch()
         control = {table.name: self._tables.version(table.name) for table in CONTROL}
@@ -67,13 +70,17 @@ class Ledger:
         ordinal = self.last + 1
         clock = max(self.now(), self._clock)
         opening = Opening(ordinal, key, source, clock, control, outputs, schema, offsets, self.unfinished)
+        self.schemas[source] = schema
+        return opening
+
+    def write(self, opening: Opening) -> None:
+        """Write the opening; nothing of its batch may be written before."""
         noted = {row[0] for row in self._closings}
         self._closings += [row for row in self._lost if row[0] not in noted]
         self._write([_row(opening, OPENED, self._code)])
         self._lost = []
-        self.last, self._clock, self.schemas[source] = opening.ordinal, clock, schema
+        self.last, self._clock = opening.ordinal, opening.clock
         self.unfinished |= {opening.ordinal}
-        return opening
 
     def close(self, opening: Opening, report: Report) -> None:
         """Note how a batch went; it is written with the next opening, or by `flush`."""
@@ -152,7 +159,10 @@ class Ledger:
         return self._tables.appended("notifications", tag=opening.tag, since=opening.outputs["notifications"])
 
     def _write(self, opened: Sequence[tuple[object, ...]]) -> None:
-        rows = self._tables.spark.createDataFrame([*self._closings, *opened], BATCHES.columns)
+        # By way of Arrow the rows are part of the plan: Spark starts no task to make them.
+        columns = zip(*self._closings, *opened, strict=True)
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, _COLUMNS, strict=True)]
+        rows = self._tables.spark.createDataFrame(pa.Table.from_arrays(arrays, schema=_COLUMNS), BATCHES.columns)
         self._tables.append("batches", rows.coalesce(1), tag=TAG)
         self._closings = []
         self._version = self._tables.version("batches")

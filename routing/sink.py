@@ -7,10 +7,12 @@ sees whole batches, once. A retry skips the commits that carry its tag already, 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import reduce
 from itertools import accumulate
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
@@ -43,9 +45,34 @@ from schemas.delivery import (
     VERSIONS,
 )
 
+_COMPILING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
-def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, int]:
-    """Run the stages over the rows that arrived and write what comes of them; returns counts for the ledger."""
+
+def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Callable[[], None]) -> dict[str, int]:
+    """Run the stages over the rows that arrived and write what comes of them; returns counts for the ledger.
+
+    `pinned` waits until the opening is written.
+    """
+    if not snapshot.small:
+        return _write(tables, arrived, snapshot, pinned)
+    with _uncompiled(arrived.sparkSession):
+        return _write(tables, arrived, snapshot, pinned)
+
+
+@contextmanager
+def _uncompiled(spark: SparkSession) -> Iterator[None]:
+    """Let Spark interpret its plans: a batch's ordinal and clock are part of them, so each would be compiled anew."""
+    before = {name: str(spark.conf.get(name)) for name in _COMPILING}
+    for name, value in _COMPILING.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+
+
+def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Callable[[], None]) -> dict[str, int]:
     admit, flow, *_ = STAGES
     kept = admit(arrived, snapshot).persist()
     try:
@@ -58,6 +85,8 @@ def write(tables: Tables, arrived: DataFrame, snapshot: Snapshot) -> dict[str, i
         due = snapshot.due
         rank = _rank(counts) + (due.events if due else 0)  # what was held back comes first
         events = judged.where(F.col(REASON).isNull()).withColumn(RANK, rank)
+        pinned()
+        crash_point("opened")
         crash_point("admitted")
         if admitted and snapshot.config.journal != "off":
             _once(tables, "events", _journal(events, snapshot), snapshot)
@@ -96,7 +125,7 @@ def _notified(versions: Versions, snapshot: Snapshot) -> DataFrame:
         matched = _union(matched, snapshot.due.delivered)
     rows = shape(matched, snapshot)
     by = _partitioned_by(snapshot)
-    return number(rows.repartition(by), by=by)
+    return number(rows if snapshot.small else rows.repartition(by), by=by)
 
 
 def _remembered(versions: Versions, snapshot: Snapshot) -> list[DataFrame]:

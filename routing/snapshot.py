@@ -11,6 +11,7 @@ import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +33,8 @@ from udfs.chart import packed
 from udfs.shelf import Item, Shelf
 from udfs.spark import Change, Charted, Standing, crosser, matcher, save_consumers, save_parties, seeing
 
+Columns = TypeVar("Columns")
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -48,6 +51,8 @@ class Snapshot:
     scopes: Scopes | None = None
     memory: DataFrame | None = None
     due: Due | None = None
+    small: bool = False
+    """Whether one task had better do it all: the source's last batch was small. Results do not depend on it."""
 
     def matcher(self, schema: pa.Schema) -> Callable[[Column], Column]:
         """The active subscriptions, as a function from a struct of these attributes to the consumers that match."""
@@ -73,12 +78,23 @@ class Programs:
 
     def __init__(self, tables: Tables, kept: int = 48) -> None:
         self._known: OrderedDict[Hashable, tuple[Item, ...]] = OrderedDict()
+        self._columns: OrderedDict[Hashable, Any] = OrderedDict()
         self._kept = kept
         local = str(tables.spark.conf.get("spark.master", "local")).startswith("local")
         self._scratch = tempfile.TemporaryDirectory(prefix="sluice-programs-") if local else None
         shared = tables.location("") or f"{tables.config.checkpoints}/"
         place = self._scratch.name if self._scratch else f"{shared}_programs"
         self._shelf = Shelf(place, copy=not local)
+
+    def columns(self, key: Hashable, make: Callable[[], Columns]) -> Columns:
+        """What `make` makes of columns, once for each key; the few used last are kept."""
+        if key not in self._columns:
+            self._columns[key] = make()
+            while len(self._columns) > self._kept:
+                self._columns.popitem(last=False)
+        self._columns.move_to_end(key)
+        made: Columns = self._columns[key]
+        return made
 
     def standing(self, active: Active, schema: pa.Schema) -> tuple[Standing, Change | None]:
         """What lies on the shelf for these subscriptions: the edition, and what has changed since."""

@@ -259,8 +259,10 @@ class Tables:
         with self.lock(table):
             writer = (
                 rows.select(*described.columns.names).write.format("delta").mode("append").option("userMetadata", tag)
-            )
-            writer.partitionBy(*described.partitioned_by).saveAsTable(self.name(table))
+            ).partitionBy(*described.partitioned_by)
+            where = self.location(table)
+            # By its place a table is found sooner than by its name.
+            writer.save(where) if where else writer.saveAsTable(self.name(table))
 
     def appended(self, table: str, *, tag: str, since: int) -> int | None:
         """How many rows a commit after version `since` with this tag has written; None if there is no such commit."""

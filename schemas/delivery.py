@@ -59,8 +59,16 @@ def notifications(layout: Layout = "consumer") -> Table:
         "Every match, once, for the party that asked for it",
         StructType(columns),
         partitioned_by=(CONSUMER if layout == "consumer" else BUCKET,),
-        # Any name at all may be a partition value: without random prefixes long, astral or NUL names fail the write.
-        properties={"delta.randomizeFilePrefixes": "true"},
+        properties={
+            # Any name may be a partition value: without random prefixes long, astral or NUL names fail the write.
+            **({"delta.randomizeFilePrefixes": "true"} if layout == "consumer" else {}),
+            # Statistics of what readers look for, and no more: collecting them is a good part of a small commit.
+            "delta.dataSkippingStatsColumns": ",".join(
+                name
+                for name in (CONSUMER, BATCH, SEQUENCE, PUBLISHED_AT, DELIVERED_AT)
+                if layout == "bucket" or name != CONSUMER
+            ),
+        },
     )
 
 
@@ -81,6 +89,7 @@ EVENTS = Table(
             column(CONTENT_HASH, _LONG, "a hash of the content, to tell a duplicate from a conflict", required=True),
         ]
     ),
+    properties={"delta.dataSkippingStatsColumns": f"{BATCH},{ADMITTED_AT},{PUBLISHED_AT}"},
 )
 
 DEAD_LETTERS = Table(

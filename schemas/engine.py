@@ -56,6 +56,7 @@ BATCHES = Table(
         ]
     ),
     constraints={"state_is_known": f"state IN ('{OPENED}', '{CLOSED}')"},
+    properties={"delta.dataSkippingNumIndexedCols": "0"},  # it is read whole, and written with every batch
 )
 
 REJECTIONS = Table(

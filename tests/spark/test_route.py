@@ -192,7 +192,7 @@ def test_an_engine_that_saw_a_batch_under_way_sees_that_it_was_delivered(
     engine = make_engine()
     engine.subscribe("alice", "TRUE")
     batch = quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0))
-    engine.ledger.open("k", "quotes", batch.schema.json())
+    engine.ledger.write(engine.ledger.open("k", "quotes", batch.schema.json()))
     another = make_engine(reopen=True)
     assert another.ledger.unfinished == {1}
     assert engine.route(batch, key="k").retry  # its closing is written with the next opening

@@ -29,7 +29,9 @@ def slowly(entries: list[tuple[int, int, int, int]], key: tuple[int, int], first
     return min(counting, default=None)
 
 
-@given(st.lists(ENTRIES, min_size=1, max_size=FAN), st.integers(0, 10), st.sets(st.integers(1, 9), max_size=2), st.data())
+@given(
+    st.lists(ENTRIES, min_size=1, max_size=FAN), st.integers(0, 10), st.sets(st.integers(1, 9), max_size=2), st.data()
+)
 def test_what_is_recalled_is_the_least_that_counts(
     parts: list[list[tuple[int, int, int, int]]], first: int, without: set[int], data: st.DataObject
 ) -> None:
