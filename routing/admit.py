@@ -19,6 +19,7 @@ from routing.sources import COLUMNS, MALFORMED, RAW
 from schemas.delivery import CONTENT_HASH, DETAIL, EVENT, EVENT_ID, KEY_HASH, PUBLISHED_AT, PUBLISHER, REASON
 
 PARTITION, PLACE = "partition", "place"
+REFUSALS = ("malformed", "missing_id", "missing_publisher", "missing_time", "duplicate", "conflict")
 _TIE, _APART, _EARLIER = "tie", "\0", "in an earlier batch"
 
 

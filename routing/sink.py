@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from routing.admit import PARTITION, PLACE, remember
+from routing.admit import PARTITION, PLACE, REFUSALS, remember
 from routing.crash import crash_point
 from routing.delay import CONTENT, released, remembered, staying
 from routing.flow import Versions
@@ -45,6 +45,7 @@ from schemas.delivery import (
     VERSIONS,
 )
 
+ADMITTED = "admitted"
 _COMPILING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 
 
@@ -76,21 +77,11 @@ def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Calla
     admit, flow, *_ = STAGES
     kept = admit(arrived, snapshot).persist()
     try:
-        judged = remember(kept, snapshot)
-        counts = _counts(judged)
-        refused = Counter[str]()
-        for (_, reason), count in counts.items():
-            refused[reason or ""] += count
-        admitted = refused.pop("", 0)
-        due = snapshot.due
-        rank = _rank(counts) + (due.events if due else 0)  # what was held back comes first
-        events = judged.where(F.col(REASON).isNull()).withColumn(RANK, rank)
-        pinned()
-        crash_point("opened")
-        crash_point("admitted")
-        if admitted and snapshot.config.journal != "off":
-            _once(tables, "events", _journal(events, snapshot), snapshot)
+        judged, due = remember(kept, snapshot), snapshot.due
+        events, counts = _journalled(tables, judged, snapshot, pinned)
         crash_point("journal")
+        refused = Counter({reason: count for reason, count in counts.items() if reason})
+        admitted = counts[None]
         versions = flow(events, snapshot) if admitted or due else None
         dead = [_dead_letters(judged, refused["duplicate"], snapshot)] if refused else []
         if versions and versions.letters is not None:
@@ -115,6 +106,41 @@ def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Calla
         }
     finally:
         kept.unpersist()
+
+
+def _journalled(
+    tables: Tables, judged: DataFrame, snapshot: Snapshot, pinned: Callable[[], None]
+) -> tuple[DataFrame, Counter[str | None]]:
+    """The admitted events with their ranks, which are then in the journal; and how many rows there are for each reason.
+
+    What was held back comes first. Of a small batch the places are the ranks, so it is counted while it is written.
+    """
+    first, admitted = snapshot.due.events if snapshot.due else 0, F.col(REASON).isNull()
+    if snapshot.small and snapshot.config.journal != "off" and not snapshot.opening.retry:
+        observed = Observation()
+        counting = [F.count_if(F.col(REASON) == reason).alias(reason) for reason in REFUSALS]
+        places = judged.observe(observed, F.count_if(admitted).alias(ADMITTED), *counting)
+        pinned()
+        crash_point("opened")
+        crash_point("admitted")
+        tables.append("events", _journal(_ranked(places, F.col(PLACE) + first), snapshot), tag=snapshot.opening.tag)
+        found = Counter({None if name == ADMITTED else name: many for name, many in observed.get.items() if many})
+        return _ranked(judged, F.col(PLACE) + first), found
+    parts = _counts(judged)
+    counts = Counter[str | None]()
+    for (_, reason), count in parts.items():
+        counts[reason] += count
+    events = _ranked(judged, _rank(parts) + first)
+    pinned()
+    crash_point("opened")
+    crash_point("admitted")
+    if counts[None] and snapshot.config.journal != "off":
+        _once(tables, "events", _journal(events, snapshot), snapshot)
+    return events, counts
+
+
+def _ranked(judged: DataFrame, rank: Column) -> DataFrame:
+    return judged.where(F.col(REASON).isNull()).withColumn(RANK, rank)
 
 
 def _notified(versions: Versions, snapshot: Snapshot) -> DataFrame:
