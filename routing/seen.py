@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -89,13 +89,22 @@ class Seen:
         """Come to the version: by the files that appends have brought since, or by reading the journal."""
         if version == self._version:
             return
-        files = self._tables.appended_files(JOURNAL, self._version, version) if 0 <= self._version < version else None
-        entries = _entries(files) if files is not None else None
-        if entries is None:
+        self._place.mkdir(parents=True, exist_ok=True)
+        if version == 0:  # nothing but the table's creation
+            self._runs, self._clocks = [], _NO_CLOCKS
+        elif self._version < 0 or self._version > version or not self._add_since(version):
             self._read_all(version, since)
-        elif len(entries):
-            self._add(entries)
         self._version = version
+
+    def _add_since(self, version: int) -> bool:
+        """Add what was appended since, a bounded number of entries at a time; false if that cannot be told."""
+        files = self._tables.appended_files(JOURNAL, self._version, version)
+        try:
+            for entries in _entries(files or ()):
+                self._add(entries)
+        except (OSError, KeyError, pa.ArrowException):  # not as the journal writes them
+            return False
+        return files is not None
 
     def _add(self, entries: pa.Table) -> None:
         """Make a run of new entries, together with the last one if that is small."""
@@ -111,7 +120,6 @@ class Seen:
 
     def _read_all(self, version: int, since: datetime) -> None:
         """Make everything from the journal, by Spark: each task writes runs of what it reads."""
-        self._place.mkdir(parents=True, exist_ok=True)
         journal = self._tables.read(JOURNAL, version).where(F.col(ADMITTED_AT) >= F.lit(since))
         rows = journal.select(KEY_HASH, CONTENT_HASH, BATCH)
         written = rows.mapInArrow(_writer(str(self._place)), "name string, entries bigint, last bigint")
@@ -210,15 +218,17 @@ def _group(runs: list[Kept]) -> list[Kept] | None:
     return None
 
 
-def _entries(files: list[Path]) -> pa.Table | None:
-    """What the memory needs of files of the journal; None if they are not as the journal writes them."""
-    columns = [KEY_HASH, CONTENT_HASH, BATCH, ADMITTED_AT]
-    try:
-        read = [pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read(columns) for file in files]
-        tables = [table.select(columns).cast(_TYPES) for table in read]
-    except (OSError, KeyError, pa.ArrowException):
-        return None
-    return pa.concat_tables(tables) if tables else _TYPES.empty_table()
+def _entries(files: Iterable[Path]) -> Iterator[pa.Table]:
+    """What the memory needs of files of the journal."""
+    waiting: list[pa.Table] = []
+    for file in files:
+        read = pq.ParquetFile(file, coerce_int96_timestamp_unit="us").read(_TYPES.names)
+        waiting.append(read.select(_TYPES.names).cast(_TYPES))
+        if sum(map(len, waiting)) >= _FROM_JOURNAL:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if any(map(len, waiting)):
+        yield pa.concat_tables(waiting)
 
 
 def _written(place: Path, entries: pa.Table) -> Kept:
