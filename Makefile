@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup demo test test-faults test-checker soak test-systems prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-scopes bench-reliability bench-check bench-peers doctor lock wheel clean
+.PHONY: help setup demo test test-faults test-checker soak fuzz test-systems prove-filters prove-filters-z3 prove-match check format bench bench-filters bench-match bench-spark bench-scopes bench-reliability bench-check bench-peers doctor lock wheel clean
 
 help:  ## list the commands
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ test-checker: $(READY)  ## what the checker proves and refutes; maintenance, dea
 
 soak: $(READY)  ## KILLS=200 random kills from SEED=1, the checker after every tenth; goes on where it was stopped
 	@$(BIN)/python -m tests.faults.soak --kills $(or $(KILLS),200) --seed $(or $(SEED),1)
+
+fuzz: $(READY)  ## TEXTS=1000000 random texts from SEED=7 for the parsers
+	@SLUICE_TEXTS=$(or $(TEXTS),1000000) SLUICE_SEED=$(or $(SEED),7) $(BIN)/python -m pytest -q tests/unit/test_attacks.py -k any_text
 
 test-systems: $(READY)  ## random systems of scopes against the reference, SYSTEMS=2000 of them from SEED=0 on
 	@SLUICE_SYSTEMS=$(or $(SYSTEMS),2000) SLUICE_SEED=$(or $(SEED),0) $(BIN)/python -m pytest tests/scopes -o addopts="-ra --strict-markers"

@@ -110,6 +110,7 @@ def _deduplicated(read: DataFrame, snapshot: Snapshot) -> DataFrame:
     """The first of each key in the batch stays, unless an earlier batch has one."""
     if snapshot.seen:
         read = read.withColumn("seen", snapshot.seen(F.col(KEY_HASH)))
+        read = read.coalesce(1) if snapshot.small else read  # Spark forgets that a UDF leaves rows where they are
     same = Window.partitionBy(KEY_HASH).orderBy(PUBLISHED_AT, CONTENT_HASH)
     copy, winner = F.row_number().over(same), F.first(CONTENT_HASH).over(same)
     ranked = read.select("*", F.when(F.col(REASON).isNull() & (copy > 1), winner).alias("twin"))
@@ -134,7 +135,7 @@ def _placed(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
     """
     order = [F.col(REASON).isNotNull(), F.col(PUBLISHED_AT), F.col(_TIE), F.col(PUBLISHER), F.col(EVENT_ID)]
     index = F.monotonically_increasing_id()
-    sorted_rows = (rows if snapshot.small else rows.repartitionByRange(*order)).sortWithinPartitions(*order)
+    sorted_rows = (rows.coalesce(1) if snapshot.small else rows.repartitionByRange(*order)).sortWithinPartitions(*order)
     place = {PARTITION: F.shiftright(index, 33).cast("int"), PLACE: index.bitwiseAND(F.lit((1 << 33) - 1))}
     return sorted_rows.withColumns(place).drop(_TIE, MALFORMED)
 

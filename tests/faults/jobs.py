@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import resource
 import signal
 import subprocess
 import sys
@@ -25,7 +26,11 @@ BRIEF = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 class Job:
     """A running `spark-submit jobs/route.py`, in a process group of its own."""
 
-    def __init__(self, config: Path, *, script: str = "jobs/route.py", **environment: str) -> None:
+    def __init__(
+        self, config: Path, *, script: str = "jobs/route.py", largest: int | None = None, **environment: str
+    ) -> None:
+        """`largest`: files beyond so many bytes cannot be written, as on a disk that is full."""
+        limit = (largest, largest) if largest else resource.getrlimit(resource.RLIMIT_FSIZE)
         command = [str(BIN / "spark-submit"), str(ROOT / script), "--config", str(config)]
         self.process = subprocess.Popen(
             command,
@@ -34,6 +39,7 @@ class Job:
             stderr=subprocess.STDOUT,
             text=True,
             start_new_session=True,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),
         )
         self.said: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()

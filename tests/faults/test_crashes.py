@@ -6,6 +6,7 @@ What the tables hold afterwards is compared, row by row, with what a job that wa
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import signal
 from pathlib import Path
@@ -131,7 +132,7 @@ def test_without_a_memory_of_its_commits_the_checker_finds_duplicates(start: Pat
     """The control: what the other tests prove absent is found where it is there."""
     place = copied(start, tmp_path)
     killed(place, "notifications:2")
-    drain(place, script="tests/faults/careless.py")
+    drain(place, script="tests/careless.py")
     found = {one["property"]: one for one in checked(place / "job.yaml")}
     assert {name for name, one in found.items() if one["verdict"] == "violated"} >= {"at_most_once", "whole_batches"}
     assert found["at_most_once"]["rows"]
@@ -148,6 +149,25 @@ def test_killed_workers_are_started_again(start: Path, tmp_path: Path, wanted: d
     finally:
         job.end()
     assert facts(place) == wanted
+
+
+def test_a_full_disk_stops_the_job_and_loses_nothing(start: Path, tmp_path: Path, wanted: dict[str, Any]) -> None:
+    """The events of one more file do not fit into the journal; later there is room."""
+    place = copied(start, tmp_path)
+    large = {"id": "large", "exchange": "NYSE", "at": "2026-01-05T11:00:00Z", "price": 3, "secret": 1}
+    text = random.Random(1).randbytes(3_000_000).hex()
+    (place / "feed" / "9.json").write_text(json.dumps({**large, "text": text}) + "\n")
+    job = Job(configure(place, trigger="once"), largest=2_000_000)
+    try:
+        said = job.output()
+        assert job.process.returncode == 1 and "File too large" in said, said[-3000:]
+    finally:
+        job.end()
+    drain(place)
+    found = facts(place)
+    assert [row for row in to_bob(found) if row[0] != "large"] == to_bob(wanted)
+    assert [row[0] for row in to_bob(found)].count("large") == 1
+    assert [one for one in checked(place / "job.yaml") if one["verdict"] != "holds"] == []
 
 
 def test_a_truncated_checkpoint_says_what_to_do(start: Path, tmp_path: Path, wanted: dict[str, Any]) -> None:

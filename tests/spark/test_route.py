@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -12,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf
 
+from routing import engine as engine_module
 from routing.engine import Engine
 from routing.errors import ConfigError, FilterError, SourceError, SubscriptionError, TableRestored
 from udfs.roster import matches
@@ -272,6 +275,37 @@ def test_ranks_do_not_depend_on_the_partitioning(spark: SparkSession, make_engin
         rows = engine.tables.read("events").where(F.col("batch") == report.ordinal).select("event_id", "rank").collect()
         ranks.append({row[0]: row[1] for row in rows})
     assert ranks[0] == ranks[1] and sorted(ranks[0].values()) == list(range(1000))
+
+
+def test_a_small_batch_by_one_task_gives_the_same_rows(
+    spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The second batch is done by one task, or as large ones are; some of its events came before, some are refused."""
+    draw = random.Random(3)
+    batches = [
+        [(str(n % 50) if n % 9 else None, draw.choice("AB"), draw.randrange(60), "x", float(n % 4), 1.0) for n in some]
+        for some in (range(40), range(25, 90))
+    ]
+    found = []
+    for number, small in enumerate((engine_module.SMALL, -1)):
+        monkeypatch.setattr(engine_module, "SMALL", small)
+        engine = make_engine(database=f"small_{number}", warehouse=str(tmp_path / str(number)), reopen=True)
+        engine.subscribe("alice", "TRUE")
+        reports = [engine.route(quotes(spark, *rows).repartition(3)) for rows in batches]
+        tables = {
+            "notifications": "consumer, event_id, publisher, sequence, batch, CAST(event AS STRING)",
+            "events": "event_id, publisher, rank, batch",
+            "dead_letters": "reason, raw, batch",
+        }
+        rows = {
+            name: engine.tables.read(name).selectExpr(*texts.split(", ")).collect() for name, texts in tables.items()
+        }
+        found.append(
+            ({name: sorted(map(str, some)) for name, some in rows.items()}, [report.counts for report in reports])
+        )
+        ranks = [(row["batch"], row["rank"]) for row in rows["events"]]
+        assert len(set(ranks)) == len(ranks) > 50
+    assert found[0] == found[1]
 
 
 def test_a_bad_subscription_is_rejected_alone(spark: SparkSession, engine: Engine) -> None:
