@@ -52,7 +52,19 @@ def session(
             "this Spark session has no Delta. Run `sluice setup` once, so that spark-submit finds it, or pass "
             f"--jars with the jars in {jars.store()} and --conf spark.sql.extensions={_DELTA}."
         )
+    _without_checksum_files(running)
     return running
+
+
+def _without_checksum_files(spark: SparkSession) -> None:
+    """Local files get no file of checksums beside each: Hadoop starts a process for every file that it creates.
+
+    Not by a setting: spark-sql fails with any other local file system than the usual one.
+    """
+    jvm = getattr(spark, "_jvm", None)  # a session of Spark Connect has none
+    if jvm is not None:
+        hadoop = spark.sparkContext._jsc.hadoopConfiguration()
+        jvm.org.apache.hadoop.fs.FileSystem.get(jvm.java.net.URI("file:///"), hadoop).setWriteChecksum(False)
 
 
 def defaults() -> dict[str, str]:
