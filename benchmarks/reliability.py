@@ -28,9 +28,9 @@ from pyspark.sql import functions as F
 import routing
 from benchmarks import workload
 from benchmarks.harness import Result, compare, report
-from routing.admit import PARTITION, PLACE, _identified
 from routing.engine import Engine
 from routing.flow import flow
+from routing.identify import identify
 from routing.pipeline import match, shape
 from routing.policy import policy
 from routing.seen import LARGE, Kept
@@ -127,7 +127,7 @@ def _bare(engine: Engine, events: DataFrame) -> Callable[[int], object]:
     def run(turn: int) -> None:
         arrived = Rows(_named(events, turn), engine.config.sources["events"]).rows(snapshot.schema)
         index = F.monotonically_increasing_id()
-        kept = _identified(arrived, snapshot).withColumns({PARTITION: F.lit(0), PLACE: index, RANK: index}).persist()
+        kept = identify(arrived, snapshot).withColumn(RANK, index).persist()
         engine.tables.append("events", _journal(kept, snapshot), tag="bare")
         matched = policy(match(flow(kept, snapshot), snapshot), snapshot)
         rows = shape(matched, snapshot).repartition("bucket")

@@ -23,11 +23,11 @@ from pyspark.sql.types import StructType
 
 from routing import inboxes, registry, views
 from routing.acting import Acting, Refused, check_acting
-from routing.admit import check_columns, source_columns
 from routing.config import Config, Source, load
 from routing.crash import crash_point
 from routing.delay import due
 from routing.errors import Cancelled, ConfigError, nearest
+from routing.identify import check_columns, source_columns
 from routing.ledger import Ledger
 from routing.maintain import Done, maintain
 from routing.matching.attributes import variant_columns

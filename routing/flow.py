@@ -31,8 +31,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from routing.admit import source_columns
 from routing.delay import ASCENDED, CONTENT, CROSSED, SCOPE, VALUE, Due, holding
+from routing.identify import source_columns
 from routing.matching.match import arrow_schema, packed
 from routing.memory import REMEMBERING, TAKEN, judged
 from routing.scopes.boundaries import Crossing

@@ -16,9 +16,10 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from routing.admit import admit, source_columns
+from routing.admit import admit
 from routing.delay import CONTENT
 from routing.flow import JUDGED, OWN, TOUCHED, TRAIL, Versions, flow
+from routing.identify import source_columns
 from routing.matching.match import arrow_schema, packed, referenced
 from routing.memory import TAKEN
 from routing.policy import Matched, policy

@@ -24,13 +24,11 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from routing.tables import Tables
 from schemas.delivery import ADMITTED_AT, BATCH, CONTENT_HASH, KEY_HASH
-from udfs.runs import FAN, Run, merge, words, write
-from udfs.spark import recalling
+from udfs.runs import FAN, Recall, Run, merge, words, write
 
 JOURNAL = "events"
 SMALL, LARGE = 1 << 16, 1 << 25
@@ -59,8 +57,8 @@ class Seen:
         self._stamp, self._version, self._runs, self._clocks = "", -1, list[Kept](), _NO_CLOCKS
         self._merging: _Merging | None = None
 
-    def recall(self, clock: datetime, horizon: timedelta, without: frozenset[int]) -> Callable[[Column], Column] | None:
-        """A function from keys to the content that came under them within the horizon before the clock.
+    def recall(self, clock: datetime, horizon: timedelta, without: frozenset[int]) -> Recall | None:
+        """What tells the content that came under a key within the horizon before the clock.
 
         None if nothing came. What the batches left out have written does not count.
         """
@@ -75,7 +73,7 @@ class Seen:
             self._clocks = self._clocks[self._clocks[:, 0] >= first]
             self._save()
         paths = tuple(str(self._place / run.name) for run in self._runs)
-        return recalling(paths, first, tuple(sorted(without))) if paths else None
+        return Recall(paths, first, tuple(sorted(without))) if paths else None
 
     def _first(self, since: datetime) -> int:
         """The first batch whose clock is not before a moment. Clocks grow with ordinals."""

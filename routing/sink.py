@@ -1,7 +1,8 @@
 """What a batch writes, and in which order: journal, dead letters, what policies remember, and notifications.
 
 Law: the notifications' commit makes the batch visible, and what it remembers count; whoever reads or streams the table
-sees whole batches, once. A retry skips the commits that carry its tag already, and writes the same rows into the rest.
+sees whole batches, once. A retry skips the commits that carry its tag already, and writes the same rows into the rest;
+unless other batches have delivered some of its events in the meantime: then what it wrote before it died is replaced.
 """
 
 from __future__ import annotations
@@ -10,13 +11,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import reduce
-from itertools import accumulate
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from routing.admit import PARTITION, PLACE, REFUSALS, remember
+from routing.admit import REFUSALS, Admitted
 from routing.crash import crash_point
 from routing.delay import CONTENT, released, remembered, staying
 from routing.flow import Versions
@@ -44,6 +44,7 @@ from schemas.delivery import (
     SOURCE,
     VERSIONS,
 )
+from udfs.judge import DUPLICATE
 
 ADMITTED = "admitted"
 _COMPILING = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -75,23 +76,26 @@ def _uncompiled(spark: SparkSession) -> Iterator[None]:
 
 def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Callable[[], None]) -> dict[str, int]:
     admit, flow, *_ = STAGES
-    kept = admit(arrived, snapshot).persist()
-    try:
-        judged, due = remember(kept, snapshot), snapshot.due
-        events, counts = _journalled(tables, judged, snapshot, pinned)
+    with admit(arrived, snapshot) as judged:
+        pinned()
+        crash_point("opened")
+        crash_point("admitted")
+        due = snapshot.due
+        events, counts, anew = _journalled(tables, judged, snapshot)
         crash_point("journal")
         refused = Counter({reason: count for reason, count in counts.items() if reason})
         admitted = counts[None]
         versions = flow(events, snapshot) if admitted or due else None
-        dead = [_dead_letters(judged, refused["duplicate"], snapshot)] if refused else []
+        dead = [_dead_letters(judged.rows, refused[DUPLICATE], snapshot)] if refused else []
         if versions and versions.letters is not None:
             dead.append(_letters(versions.letters, snapshot))
         if dead:
-            _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot)
+            _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot, anew=anew)
         crash_point("dead_letters")
         state = _remembered(versions, snapshot) if versions else []
+        state += [tables.read("policy_state").limit(0)] if anew else []
         if state:
-            _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot)
+            _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot, anew=anew)
         crash_point("policy_state")
         notified = 0
         if versions and len(snapshot.active):
@@ -104,39 +108,30 @@ def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Calla
             "refused": sum(refused.values()),
             "notifications": notified,
         }
-    finally:
-        kept.unpersist()
 
 
-def _journalled(
-    tables: Tables, judged: DataFrame, snapshot: Snapshot, pinned: Callable[[], None]
-) -> tuple[DataFrame, Counter[str | None]]:
-    """The admitted events with their ranks, which are then in the journal; and how many rows there are for each reason.
+def _journalled(tables: Tables, judged: Admitted, snapshot: Snapshot) -> tuple[DataFrame, Counter[str | None], bool]:
+    """The admitted events with their ranks, which are then in the journal; how many rows there are for each reason; and
+    whether the batch has to write anew what it wrote before it died.
 
-    What was held back comes first. Of a small batch the places are the ranks, so it is counted while it is written.
+    What was held back comes first. What has not been counted is counted while it is written.
     """
-    first, admitted = snapshot.due.events if snapshot.due else 0, F.col(REASON).isNull()
-    if snapshot.small and snapshot.config.journal != "off" and not snapshot.opening.retry:
+    rank, wanted = judged.rank + (snapshot.due.events if snapshot.due else 0), snapshot.config.journal != "off"
+    events = _ranked(judged.rows, rank)
+    if judged.counts is None and wanted and not snapshot.opening.retry:
         observed = Observation()
         counting = [F.count_if(F.col(REASON) == reason).alias(reason) for reason in REFUSALS]
-        places = judged.observe(observed, F.count_if(admitted).alias(ADMITTED), *counting)
-        pinned()
-        crash_point("opened")
-        crash_point("admitted")
-        tables.append("events", _journal(_ranked(places, F.col(PLACE) + first), snapshot), tag=snapshot.opening.tag)
-        found = Counter({None if name == ADMITTED else name: many for name, many in observed.get.items() if many})
-        return _ranked(judged, F.col(PLACE) + first), found
-    parts = _counts(judged)
-    counts = Counter[str | None]()
-    for (_, reason), count in parts.items():
-        counts[reason] += count
-    events = _ranked(judged, _rank(parts) + first)
-    pinned()
-    crash_point("opened")
-    crash_point("admitted")
-    if counts[None] and snapshot.config.journal != "off":
-        _once(tables, "events", _journal(events, snapshot), snapshot)
-    return events, counts
+        rows = judged.rows.observe(observed, F.count_if(F.col(REASON).isNull()).alias(ADMITTED), *counting)
+        tables.append("events", _journal(_ranked(rows, rank), snapshot), tag=snapshot.opening.tag)
+        found = {None if name == ADMITTED else name: many for name, many in observed.get.items() if many}
+        return events, Counter(found), False
+    counts = judged.counts or Counter(
+        {row[REASON]: row["count"] for row in judged.rows.groupBy(REASON).count().collect()}
+    )
+    anew = _outdated(tables, counts[None], snapshot)
+    if wanted and (counts[None] or anew):
+        _once(tables, "events", _journal(events, snapshot), snapshot, anew=anew)
+    return events.repartition(judged.spread, RANK) if judged.spread else events, counts, anew
 
 
 def _ranked(judged: DataFrame, rank: Column) -> DataFrame:
@@ -174,33 +169,30 @@ def _union(rows: DataFrame, others: DataFrame) -> DataFrame:
     return rows.unionByName(others, allowMissingColumns=True)
 
 
-def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot) -> int:
-    """Append, unless this batch has done so before; how many rows it wrote, now or then."""
-    opening = snapshot.opening
-    if opening.retry:
-        written = tables.appended(table, tag=opening.tag, since=opening.outputs.get(table, 0))
-        if written is not None:
-            return written
-    observed = Observation()
-    tables.append(table, rows.observe(observed, F.count(F.lit(1)).alias("rows")), tag=opening.tag)
+def _once(tables: Tables, table: str, rows: DataFrame, snapshot: Snapshot, *, anew: bool = False) -> int:
+    """Append, unless this batch has done so before; how many rows it wrote, now or then. `anew`: instead of those."""
+    opening, observed = snapshot.opening, Observation()
+    written = _written(tables, table, snapshot)
+    if written is not None and not anew:
+        return written
+    counted = rows.observe(observed, F.count(F.lit(1)).alias("rows"))
+    if written is None:
+        tables.append(table, counted, tag=opening.tag)
+    else:
+        tables.replace(table, counted, batch=opening.ordinal, tag=opening.tag)
     return int(observed.get["rows"])
 
 
-def _counts(judged: DataFrame) -> dict[tuple[int, str | None], int]:
-    """How many rows each partition holds for each reason: a few rows, whatever the size of the batch."""
-    rows = judged.groupBy(PARTITION, REASON).count().collect()
-    return {(row[PARTITION], row[REASON]): row["count"] for row in rows}
+def _written(tables: Tables, table: str, snapshot: Snapshot) -> int | None:
+    """How many rows this batch has in the table, if it came so far before it died."""
+    opening = snapshot.opening
+    return tables.appended(table, tag=opening.tag, since=opening.outputs.get(table, 0)) if opening.retry else None
 
 
-def _rank(counts: dict[tuple[int, str | None], int]) -> Column:
-    """A row's rank in the batch: the rows of earlier partitions, and its place in its own."""
-    sizes = Counter[int]()
-    for (partition, _), count in counts.items():
-        sizes[partition] += count
-    if not sizes:
-        return F.lit(0).cast("bigint")
-    starts = [0, *accumulate(sizes[partition] for partition in range(max(sizes)))]
-    return F.element_at(F.array(*map(F.lit, starts)), F.col(PARTITION) + 1).cast("bigint") + F.col(PLACE)
+def _outdated(tables: Tables, admitted: int, snapshot: Snapshot) -> bool:
+    """Whether fewer events are admitted than this batch wrote down before it died: others have delivered them since."""
+    before = _written(tables, "events", snapshot)
+    return before not in (None, admitted) and _written(tables, "notifications", snapshot) is None
 
 
 def _journal(events: DataFrame, snapshot: Snapshot) -> DataFrame:
@@ -222,10 +214,10 @@ def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> Dat
         PUBLISHED_AT,
     )
     if duplicates > kept:
-        whole = refused.where(F.col(REASON) == "duplicate").orderBy(PUBLISHER, EVENT_ID, RAW).limit(kept)
+        whole = refused.where(F.col(REASON) == DUPLICATE).orderBy(PUBLISHER, EVENT_ID, RAW).limit(kept)
         counted = [
             (
-                "duplicate",
+                DUPLICATE,
                 f"{duplicates - kept} more duplicates in this batch, counted only",
                 None,
                 duplicates - kept,
@@ -236,7 +228,7 @@ def _dead_letters(judged: DataFrame, duplicates: int, snapshot: Snapshot) -> Dat
         ]
         nullable = StructType([StructField(field.name, field.dataType) for field in refused.schema])
         rest = judged.sparkSession.createDataFrame(counted, nullable)
-        refused = refused.where(F.col(REASON) != "duplicate").unionAll(whole).unionAll(rest)
+        refused = refused.where(F.col(REASON) != DUPLICATE).unionAll(whole).unionAll(rest)
     return _stamped(refused, snapshot, REFUSED_AT)
 
 

@@ -30,6 +30,7 @@ from routing.scopes.trails import Way
 from routing.subscriptions import Active, Edition, nobody
 from routing.tables import Tables
 from udfs.chart import packed
+from udfs.runs import Recall
 from udfs.shelf import Item, Shelf
 from udfs.spark import Change, Charted, Standing, crosser, matcher, save_consumers, save_parties, seeing
 
@@ -47,7 +48,7 @@ class Snapshot:
     active: Active
     programs: Programs
     journal: DataFrame | None = None
-    seen: Callable[[Column], Column] | None = None
+    seen: Recall | None = None
     scopes: Scopes | None = None
     memory: DataFrame | None = None
     due: Due | None = None

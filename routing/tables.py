@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, timedelta, tzinfo
@@ -24,12 +24,12 @@ from routing.config import Config
 from routing.errors import SetupError
 from schemas import Table
 from schemas import tables as all_tables
-from schemas.delivery import BUCKET
+from schemas.delivery import BATCH, BUCKET
 from schemas.table import COMMENT, DEFAULT
 
 if TYPE_CHECKING:
     from delta.tables import DeltaTable
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, DataFrameWriter, SparkSession
 
 _COMMIT = re.compile(r"(\d{20})\.json")
 _METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -255,17 +255,24 @@ class Tables:
 
     def append(self, table: str, rows: DataFrame, *, tag: str) -> None:
         """Append rows in one commit that carries the tag."""
+        self._save(table, rows, lambda writer: writer.mode("append"), tag)
+
+    def replace(self, table: str, rows: DataFrame, *, batch: int, tag: str) -> None:
+        """Write rows of a batch instead of those that it has in the table, in one commit that carries the tag."""
+        condition = f"{quoted(BATCH)} = {batch:d}"
+        self._save(table, rows, lambda writer: writer.mode("overwrite").option("replaceWhere", condition), tag)
+
+    def _save(self, table: str, rows: DataFrame, mode: Callable[[DataFrameWriter], DataFrameWriter], tag: str) -> None:
         described = self.described[table]
         with self.lock(table):
-            writer = (
-                rows.select(*described.columns.names).write.format("delta").mode("append").option("userMetadata", tag)
-            ).partitionBy(*described.partitioned_by)
+            writer = mode(rows.select(*described.columns.names).write.format("delta").option("userMetadata", tag))
+            writer = writer.partitionBy(*described.partitioned_by)
             where = self.location(table)
             # By its place a table is found sooner than by its name.
             writer.save(where) if where else writer.saveAsTable(self.name(table))
 
     def appended(self, table: str, *, tag: str, since: int) -> int | None:
-        """How many rows a commit after version `since` with this tag has written; None if there is no such commit."""
+        """How many rows the last commit after version `since` with this tag has written; None if there is none."""
         newer = self.version(table) - since
         if newer <= 0:
             return None

@@ -116,6 +116,20 @@ def recall(
     return values, found
 
 
+@dataclass(frozen=True)
+class Recall:
+    """What is asked of runs on disk, with keys to come: see `recall`."""
+
+    runs: tuple[str, ...]
+    first: int
+    without: tuple[int, ...]
+
+    def of(self, keys: pa.Array) -> pa.Array:
+        """What is remembered under each key; NULL if nothing is."""
+        values, found = recall(mapped(self.runs), words(keys), self.first, np.array(self.without, np.uint64))
+        return pa.array(values, mask=~found)
+
+
 def _begin(path: Path) -> Path:
     draft = path.with_name(f"{path.name}.part")
     shutil.rmtree(draft, ignore_errors=True)

@@ -17,14 +17,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, IntegerType, LongType, StringType, StructField, StructType
 
 from udfs.chart import Chart
+from udfs.judge import VERDICT, judge
 from udfs.program import Program
 from udfs.roster import Patch, Roster, Sight, matches
-from udfs.runs import mapped, recall, words
+from udfs.runs import Recall
 from udfs.shelf import Item, get
 
 _ENTRY = [
@@ -114,16 +116,31 @@ def crosser(program: Item, charted: Charted) -> Callable[[Column, Column], Colum
     return _udf(cross, tuple[pa.Array, pa.Array], ArrayType(IntegerType(), False))
 
 
-def recalling(runs: tuple[str, ...], first: int, without: tuple[int, ...]) -> Callable[[Column], Column]:
-    """A function from a column of keys to the least value remembered under each in these runs; see `udfs.runs`."""
+def recalling(asked: Recall) -> Callable[[Column], Column]:
+    """A function from a column of keys to what is remembered under each."""
 
     def recall_keys(batches: Iterator[pa.Array]) -> Iterator[pa.Array]:
-        known, out = mapped(runs), np.array(without, np.uint64)
         for keys in batches:
-            values, found = recall(known, words(keys), first, out)
-            yield pa.array(values, mask=~found)
+            yield asked.of(keys)
 
     return _udf(recall_keys, pa.Array, LongType())
+
+
+def judging(rows: DataFrame, asked: Recall | None, most: int) -> DataFrame:
+    """The verdicts on rows that lie in one partition; nothing if there are more than so many. See `udfs.judge`."""
+
+    def judge_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        taken: list[pa.RecordBatch] = []
+        many = 0
+        for batch in batches:
+            taken.append(batch)
+            many += batch.num_rows
+            if many > most:
+                return
+        if taken:
+            yield from judge(pa.Table.from_batches(taken), asked).to_batches()
+
+    return rows.mapInArrow(judge_all, from_arrow_schema(VERDICT))
 
 
 def _udf(function: Callable[..., Iterator[pa.Array]], taken: Any, type: DataType) -> Callable[..., Column]:

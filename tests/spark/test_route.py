@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.functions import arrow_udf
 
+from routing import admit
 from routing import engine as engine_module
 from routing.engine import Engine
 from routing.errors import ConfigError, FilterError, SourceError, SubscriptionError, TableRestored
@@ -189,6 +190,42 @@ def test_what_a_batch_only_wrote_down_is_delivered_when_it_comes_again(
     assert delivered(engine) == [("alice", "1")]
 
 
+@pytest.mark.parametrize("meanwhile", [("1",), ("1", "2")], ids=["some", "all"])
+def test_a_retry_leaves_out_what_others_have_delivered_since(
+    spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch, meanwhile: tuple[str, ...]
+) -> None:
+    """Also from the journal, where the batch had written it down before it died."""
+    engine.subscribe("alice", "TRUE")
+    engine.create_scope("desk", publishing="rate_limit(10, 20000 days)")
+    engine.join("NYSE", "desk")
+    engine.join("alice", "desk")
+    batch = quotes(
+        spark, *((id, "NYSE", int(id), "x", 1.0, 1.0) for id in ("1", "2")), (None, "NYSE", 1, "x", 1.0, 1.0)
+    )
+    append = engine.tables.append
+
+    def dying(table: str, rows: DataFrame, *, tag: str) -> None:
+        if table == "notifications":
+            raise OSError("the disk has gone")
+        append(table, rows, tag=tag)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine.tables, "append", dying)
+        with pytest.raises(OSError, match="the disk has gone"):
+            engine.route(batch, key="k")
+    assert engine.tables.read("events").count() == 2
+    assert engine.route(batch.where(F.col("id").isin(*meanwhile))).counts["notifications"] == len(meanwhile)
+    for _ in range(2):
+        again = engine.route(batch, key="k")
+        assert again.retry and again.counts["notifications"] == 2 - len(meanwhile)
+        assert delivered(engine) == [("alice", "1"), ("alice", "2")]
+        journal = sorted((row["event_id"], row["batch"]) for row in engine.tables.read("events").collect())
+        assert journal == [(id, 2 if id in meanwhile else 1) for id in ("1", "2")]
+        letters = sorted(row["reason"] for row in engine.tables.read("dead_letters").collect())
+        assert letters == ["duplicate"] * len(meanwhile) + ["missing_id"]
+    assert [finding for finding in engine.check() if finding.verdict != "holds"] == []
+
+
 def test_an_engine_that_saw_a_batch_under_way_sees_that_it_was_delivered(
     spark: SparkSession, make_engine: Callable[..., Engine]
 ) -> None:
@@ -277,21 +314,23 @@ def test_ranks_do_not_depend_on_the_partitioning(spark: SparkSession, make_engin
     assert ranks[0] == ranks[1] and sorted(ranks[0].values()) == list(range(1000))
 
 
-def test_a_small_batch_by_one_task_gives_the_same_rows(
+def test_whichever_way_a_batch_is_judged_the_rows_are_the_same(
     spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The second batch is done by one task, or as large ones are; some of its events came before, some are refused."""
+    """The second batch is small, judged together, or apart; some of its events came before, some are refused."""
     draw = random.Random(3)
     batches = [
         [(str(n % 50) if n % 9 else None, draw.choice("AB"), draw.randrange(60), "x", float(n % 4), 1.0) for n in some]
         for some in (range(40), range(25, 90))
     ]
     found = []
-    for number, small in enumerate((engine_module.SMALL, -1)):
+    ways = ((engine_module.SMALL, admit.TOGETHER, 3), (-1, admit.TOGETHER, 3), (-1, admit.TOGETHER, 1), (-1, 64, 3))
+    for number, (small, together, partitions) in enumerate(ways):
         monkeypatch.setattr(engine_module, "SMALL", small)
+        monkeypatch.setattr(admit, "TOGETHER", together)
         engine = make_engine(database=f"small_{number}", warehouse=str(tmp_path / str(number)), reopen=True)
         engine.subscribe("alice", "TRUE")
-        reports = [engine.route(quotes(spark, *rows).repartition(3)) for rows in batches]
+        reports = [engine.route(quotes(spark, *rows).repartition(partitions)) for rows in batches]
         tables = {
             "notifications": "consumer, event_id, publisher, sequence, batch, CAST(event AS STRING)",
             "events": "event_id, publisher, rank, batch",
@@ -305,7 +344,19 @@ def test_a_small_batch_by_one_task_gives_the_same_rows(
         )
         ranks = [(row["batch"], row["rank"]) for row in rows["events"]]
         assert len(set(ranks)) == len(ranks) > 50
-    assert found[0] == found[1]
+    assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_rows_that_are_not_those_that_were_judged_stop_the_batch(
+    spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.subscribe("alice", "TRUE")
+    verdicts = admit._verdicts
+    with monkeypatch.context() as patched, pytest.raises(Exception, match="came in another order"):
+        patched.setattr(admit, "_verdicts", lambda *given: verdicts(*given).withColumn("mark", F.col("mark") + 1))
+        engine.route(quotes(spark, ("1", "NYSE", 1, "x", 5.0, 1.0)), key="once")
+    engine.route(quotes(spark, ("1", "NYSE", 1, "x", 5.0, 1.0)), key="once")
+    assert delivered(engine) == [("alice", "1")]
 
 
 def test_a_bad_subscription_is_rejected_alone(spark: SparkSession, engine: Engine) -> None:

@@ -27,6 +27,7 @@ LAYERS = [
     {"acting"},
     {"subscriptions", "delay"},
     {"snapshot"},
+    {"identify"},
     {"admit"},
     {"memory"},
     {"flow"},

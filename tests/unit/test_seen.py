@@ -8,13 +8,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 
 from routing import seen
 from routing.seen import Seen
-from udfs.runs import mapped, recall, words
+from udfs.runs import Recall
 
 NOON = datetime(2026, 1, 5, 12, tzinfo=UTC)
 
@@ -45,14 +44,11 @@ def memory(place: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Seen, dict[int
             self._add(table)
 
     monkeypatch.setattr(Seen, "_read_all", read_all)
-    monkeypatch.setattr(seen, "recalling", lambda runs, first, without: (runs, first, without))
     return Seen(tables, place), journal
 
 
-def knows(asked: Any, names: list[str]) -> list[bool]:
-    runs, first, without = asked or ((), 0, ())
-    found = recall(mapped(runs), words(keys(names)), first, np.array(without, np.uint64))[1]
-    return [bool(one) for one in found]
+def knows(asked: Recall | None, names: list[str]) -> list[bool]:
+    return (asked or Recall((), 0, ())).of(keys(names)).is_valid().to_pylist()
 
 
 def test_runs_are_merged_and_nothing_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
