@@ -13,10 +13,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
+from pyspark import inheritable_thread_target
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -40,16 +42,16 @@ from schemas.delivery import (
     KEY_HASH,
     PUBLISHED_AT,
     PUBLISHER,
-    RANK,
     REASON,
 )
-from udfs.judge import CONFLICT, DUPLICATE, MARK, ROW, SEEN, TIE, TWIN
+from udfs.judge import BITS, CONFLICT, DUPLICATE, MANY, MARK, MARKS, PARTITION, RANKS, ROW, SEEN, TIE, TWIN
+from udfs.runs import Recall
 from udfs.spark import judging, recalling
 
 REFUSALS = ("malformed", "missing_id", "missing_publisher", "missing_time", DUPLICATE, CONFLICT)
 TOGETHER = 2_000_000
 """So many rows at most are judged together."""
-_PARTITION, _PLACE = "partition", "place"
+_PLACE = "place"
 _EARLIER = "in an earlier batch"
 _ORDER = (PUBLISHED_AT, TIE, PUBLISHER, EVENT_ID)
 _SORTABLE = (StringType(), TimestampType(), TimestampNTZType(), DateType(), BooleanType(), BinaryType())
@@ -80,17 +82,19 @@ def admit(arrived: DataFrame, snapshot: Snapshot) -> Iterator[Admitted]:
 
         if snapshot.small:
             rows = identify(arrived.coalesce(1), snapshot)
-            yield Admitted(_remember(keep(_placed(_deduplicated(rows, snapshot), snapshot)), snapshot), F.col(_PLACE))
+            rows = keep(_placed(_deduplicated(rows, snapshot.seen(), snapshot), snapshot))
+            yield Admitted(_remember(rows, snapshot), F.col(_PLACE))
             return
         rows = keep(identify(arrived, snapshot).withColumn(ROW, F.monotonically_increasing_id()))
-        if snapshot.journal is None and _sortable(rows):
-            verdicts = keep(_verdicts(rows, snapshot))
-            told = verdicts.where(F.col(ROW).isNull()).select(REASON, RANK, MARK).collect()
-            if told:
-                yield _together(rows, verdicts, {row[REASON]: (row[RANK], row[MARK]) for row in told})
-                return
-        rows = _remember(keep(_placed(_deduplicated(rows, snapshot), snapshot)), snapshot)
-        yield _apart(rows)
+        with ThreadPoolExecutor(1) as beside:  # the memory is brought up to date while the rows are read
+            counting = beside.submit(inheritable_thread_target(arrived.sparkSession)(rows.count))
+            seen = snapshot.seen()
+            many = counting.result()
+        if 0 < many <= TOGETHER and snapshot.journal is None and _sortable(rows):
+            yield _together(rows, keep(_verdicts(rows, seen)))
+        else:
+            rows = keep(_placed(_deduplicated(rows, seen, snapshot), snapshot))
+            yield _apart(_remember(rows, snapshot))
 
 
 # — together —
@@ -102,12 +106,11 @@ def _sortable(rows: DataFrame) -> bool:
     return isinstance(type, IntegralType | DecimalType) or type in _SORTABLE
 
 
-def _verdicts(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
-    """What one task finds of all rows; nothing at all if they are too many."""
-    tie = F.when(F.col(REASON).isNull(), F.col(TIE)).alias(TIE)
+def _verdicts(rows: DataFrame, seen: Recall | None) -> DataFrame:
+    """What one task finds of all rows."""
     time = F.unix_micros(PUBLISHED_AT).alias(PUBLISHED_AT)
-    told = rows.select(ROW, _mark().alias(MARK), REASON, time, tie, PUBLISHER, EVENT_ID, KEY_HASH, CONTENT_HASH)
-    return judging(told.repartition(1), snapshot.seen, TOGETHER)
+    told = rows.select(ROW, _mark().alias(MARK), REASON, time, TIE, PUBLISHER, EVENT_ID, KEY_HASH, CONTENT_HASH)
+    return judging(told.repartition(1), seen)
 
 
 def _mark() -> Column:
@@ -115,33 +118,41 @@ def _mark() -> Column:
     return F.xxhash64(KEY_HASH, CONTENT_HASH)
 
 
-def _together(rows: DataFrame, verdicts: DataFrame, told: dict[str | None, tuple[int, int]]) -> Admitted:
-    found = F.broadcast(verdicts.where(F.col(ROW).isNotNull()).drop(REASON))
-    joined = rows.join(found, ROW, "left")
+def _together(rows: DataFrame, verdicts: DataFrame) -> Admitted:
+    """The rows with what was found of them."""
+    size = F.coalesce(MANY, F.size(RANKS)).alias(MANY)
+    told = verdicts.where(F.col(ROW).isNull()).select(PARTITION, REASON, size).collect()
+    sizes = [row[MANY] for row in told if row[PARTITION] is not None]
+    counts = Counter({row[REASON]: row[MANY] for row in told if row[PARTITION] is None})
+
+    place = F.col(ROW).bitwiseAND(F.lit((1 << BITS) - 1)).cast("int")
+    by_partition = verdicts.where(F.col(PARTITION).isNotNull()).select(PARTITION, RANKS, MARKS)
+    judged = rows.withColumn(PARTITION, F.shiftright(ROW, BITS)).join(F.broadcast(by_partition), PARTITION, "left")
     # A row whose block was lost is read again, and its neighbours might then come in another order.
-    same = F.when(F.col(MARK) == _mark(), F.col(REASON)).otherwise(F.raise_error(F.lit(_CHANGED)))
-    judged = _refuse(joined.withColumn(REASON, same), F.col(TWIN), "in this batch")
-    judged = _refuse(judged, F.col(SEEN), _EARLIER)
-    counts = Counter({reason: many for reason, (many, _) in told.items()})
+    same = F.when(F.get(MARKS, place) == _mark(), F.col(REASON)).otherwise(F.raise_error(F.lit(_CHANGED)))
+    judged = judged.withColumns({REASON: same, _PLACE: F.get(RANKS, place)}).drop(PARTITION, RANKS, MARKS)
+    if counts[DUPLICATE] or counts[CONFLICT]:
+        refused = verdicts.where(F.col(ROW).isNotNull()).select(ROW, TWIN, SEEN)
+        judged = judged.join(F.broadcast(refused), ROW, "left")
+        judged = _refuse(_refuse(judged, F.col(TWIN), "in this batch"), F.col(SEEN), _EARLIER).drop(TWIN, SEEN)
     cores = rows.sparkSession.sparkContext.defaultParallelism
-    uneven = told[None][1] * cores > 2 * sum(counts.values())
-    dropped = judged.withColumnRenamed(RANK, _PLACE).drop(ROW, MARK, TWIN, SEEN, TIE, MALFORMED)
-    return Admitted(dropped, F.col(_PLACE), counts, cores if uneven else None)
+    uneven = max(sizes) * cores > 2 * sum(sizes)
+    return Admitted(judged.drop(ROW, TIE, MALFORMED), F.col(_PLACE), counts, cores if uneven else None)
 
 
 # — apart —
 
 
-def _deduplicated(read: DataFrame, snapshot: Snapshot) -> DataFrame:
+def _deduplicated(read: DataFrame, seen: Recall | None, snapshot: Snapshot) -> DataFrame:
     """The first of each key in the batch stays, unless an earlier batch has one."""
-    if snapshot.seen:
-        read = read.withColumn(SEEN, recalling(snapshot.seen)(F.col(KEY_HASH)))
+    if seen:
+        read = read.withColumn(SEEN, recalling(seen)(F.col(KEY_HASH)))
         read = read.coalesce(1) if snapshot.small else read  # Spark forgets that a UDF leaves rows where they are
     same = Window.partitionBy(KEY_HASH).orderBy(PUBLISHED_AT, CONTENT_HASH)
     copy, winner = F.row_number().over(same), F.first(CONTENT_HASH).over(same)
     ranked = read.select("*", F.when(F.col(REASON).isNull() & (copy > 1), winner).alias(TWIN))
     judged = _refuse(ranked, F.col(TWIN), "in this batch").drop(TWIN)
-    return _refuse(judged, F.col(SEEN), _EARLIER).drop(SEEN) if snapshot.seen else judged
+    return _refuse(judged, F.col(SEEN), _EARLIER).drop(SEEN) if seen else judged
 
 
 def _remember(judged: DataFrame, snapshot: Snapshot) -> DataFrame:
@@ -178,17 +189,17 @@ def _placed(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
     order = [F.col(REASON).isNotNull(), *map(F.col, _ORDER)]
     index = F.monotonically_increasing_id()
     sorted_rows = (rows.coalesce(1) if snapshot.small else rows.repartitionByRange(*order)).sortWithinPartitions(*order)
-    place = {_PARTITION: F.shiftright(index, 33).cast("int"), _PLACE: index.bitwiseAND(F.lit((1 << 33) - 1))}
+    place = {PARTITION: F.shiftright(index, BITS).cast("int"), _PLACE: index.bitwiseAND(F.lit((1 << BITS) - 1))}
     return sorted_rows.withColumns(place).drop(TIE, MALFORMED, ROW)
 
 
 def _apart(rows: DataFrame) -> Admitted:
     """A row's rank in the batch: the rows of earlier partitions, and its place in its own."""
-    found = rows.groupBy(_PARTITION, REASON).count().collect()  # a few rows, whatever the size of the batch
+    found = rows.groupBy(PARTITION, REASON).count().collect()  # a few rows, whatever the size of the batch
     counts, sizes = Counter[str | None](), Counter[int]()
     for row in found:
         counts[row[REASON]] += row["count"]
-        sizes[row[_PARTITION]] += row["count"]
+        sizes[row[PARTITION]] += row["count"]
     starts = [0, *accumulate(sizes[partition] for partition in range(max(sizes, default=0)))]
-    start = F.element_at(F.array(*map(F.lit, starts)), F.col(_PARTITION) + 1).cast("bigint")
+    start = F.element_at(F.array(*map(F.lit, starts)), F.col(PARTITION) + 1).cast("bigint")
     return Admitted(rows, start + F.col(_PLACE), counts)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, cast
@@ -53,6 +54,7 @@ from schemas.delivery import (
     REASON,
     SEQUENCE,
 )
+from udfs.runs import Recall
 
 if TYPE_CHECKING:
     from routing.checker.finding import Finding
@@ -313,8 +315,6 @@ class Engine:
         if memory is not None:
             now = self._remembered(self.ledger.unfinished)
             held = due(memory, now, opening, schema, source_columns(source))
-        horizon = self.config.duplicates.horizon
-        seen = self._seen.recall(opening.clock, horizon, self._without(opening)) if self._seen and horizon else None
         return Snapshot(
             opening,
             source,
@@ -323,7 +323,7 @@ class Engine:
             active,
             self._programs,
             journal,
-            seen,
+            partial(self._recall, opening),
             scoped,
             memory,
             held,
@@ -348,6 +348,11 @@ class Engine:
         also after this one was pinned, should it be a retry.
         """
         return self.ledger.unfinished | {opening.ordinal}
+
+    def _recall(self, opening: Opening) -> Recall | None:
+        """What tells which keys came before, where a memory is made for them."""
+        horizon = self.config.duplicates.horizon
+        return self._seen.recall(opening.clock, horizon, self._without(opening)) if self._seen and horizon else None
 
     def _journal(self, opening: Opening) -> DataFrame | None:
         """The events that a new one may repeat, where no memory is made for them; None if there cannot be any."""

@@ -48,7 +48,8 @@ class Snapshot:
     active: Active
     programs: Programs
     journal: DataFrame | None = None
-    seen: Recall | None = None
+    seen: Callable[[], Recall | None] = lambda: None
+    """Brings the memory of admitted keys up to date."""
     scopes: Scopes | None = None
     memory: DataFrame | None = None
     due: Due | None = None

@@ -15,16 +15,28 @@ from numpy.typing import NDArray
 
 from udfs.runs import Recall, words
 
-ROW, MARK, TIE, TWIN, SEEN = "row", "mark", "tie", "twin", "seen"
+ROW, MARK, TIE = "row", "mark", "tie"
+PARTITION, RANKS, MARKS, TWIN, SEEN, MANY = "partition", "ranks", "marks", "twin", "seen", "many"
 DUPLICATE, CONFLICT = "duplicate", "conflict"
 VERDICT = pa.schema(
-    {ROW: pa.int64(), MARK: pa.int64(), "rank": pa.int64(), TWIN: pa.int64(), SEEN: pa.int64(), "reason": pa.string()}
+    {
+        PARTITION: pa.int64(),
+        RANKS: pa.list_(pa.int64()),
+        MARKS: pa.list_(pa.int64()),
+        ROW: pa.int64(),
+        TWIN: pa.int64(),
+        SEEN: pa.int64(),
+        "reason": pa.string(),
+        MANY: pa.int64(),
+    }
 )
-"""Of each row: the content of the twin that was preferred, what was remembered, or a rank.
+"""For each partition the ranks and marks of its rows, in their order; a refused row has the rank -1.
 
-Behind them come rows without a number: how many (rank) there are for each reason, and in the largest partition (mark).
+For each row that is refused here: the content of the twin that was preferred, or what was remembered. And how many
+there are for each reason; of those admitted the reason is NULL.
 """
-_PARTITION = 33  # bits of a row's number that count rows in its partition
+BITS = 33
+"""So many bits of a row's number count the rows of its partition, from 0; the rest is the partition."""
 
 
 def judge(rows: pa.Table, recall: Recall | None) -> pa.Table:
@@ -34,34 +46,48 @@ def judge(rows: pa.Table, recall: Recall | None) -> pa.Table:
     content_hash.
     """
     alive = np.flatnonzero(pc.is_null(rows["reason"]).to_numpy())
-    live = rows.take(pa.array(alive))
+    live = rows if len(alive) == len(rows) else rows.take(pa.array(alive))
     contents, times = live["content_hash"].to_numpy(), live["published_at"].to_numpy()
     keys = live["key_hash"].combine_chunks()
     first = _first(words(keys), times, contents)
     again = first != np.arange(len(live))
     remembered = recall.of(keys) if recall else pa.nulls(len(live), pa.int64())
     known = remembered.is_valid().to_numpy(zero_copy_only=False) & ~again
-    stay = np.flatnonzero(~again & ~known)
-    places = stay[_ordered(live.take(pa.array(stay)), times[stay])]
-    ranks = np.full(len(live), -1, np.int64)
-    ranks[places] = np.arange(len(places))
+    refused = again | known
+    stay = np.flatnonzero(~refused)
+    ranks = np.full(len(rows), -1, np.int64)
+    staying = live if len(stay) == len(live) else live.take(pa.array(stay))
+    ranks[alive[stay[_ordered(staying, times[stay])]]] = np.arange(len(stay))
 
-    seen = remembered.fill_null(0).to_numpy(zero_copy_only=False)
-    same = np.where(again, contents[first], seen) == contents
+    before = np.where(again, contents[first], remembered.fill_null(0).to_numpy(zero_copy_only=False))
+    same = before == contents
     counts = Counter(rows["reason"].drop_null().to_pylist())
-    counts.update({DUPLICATE: int((same & (again | known)).sum()), CONFLICT: int((~same & (again | known)).sum())})
-    verdicts = {
-        ROW: rows[ROW],
-        MARK: rows[MARK],
-        "rank": _spread(ranks, ranks >= 0, alive, len(rows)),
-        TWIN: _spread(contents[first], again, alive, len(rows)),
-        SEEN: _spread(seen, known, alive, len(rows)),
-        "reason": pa.nulls(len(rows), pa.string()),
-    }
-    largest = int(np.bincount(rows[ROW].to_numpy() >> _PARTITION).max(initial=0))
-    told = [{"reason": reason, "rank": many} for reason, many in counts.items() if many]
-    summary = pa.Table.from_pylist([{"rank": len(stay), MARK: largest}, *told], VERDICT)
-    return pa.concat_tables([pa.table(verdicts, VERDICT), summary])
+    counts.update({DUPLICATE: int((same & refused).sum()), CONFLICT: int((~same & refused).sum())})
+    told = [{"reason": reason, MANY: many} for reason, many in counts.items() if many]
+    verdicts = {ROW: live[ROW], TWIN: pa.array(before, mask=~again), SEEN: pa.array(before, mask=~known)}
+    return pa.concat_tables(
+        [
+            _by_partition(rows, ranks),
+            _filled(pa.table(verdicts).filter(pa.array(refused))),
+            pa.Table.from_pylist([{MANY: len(stay)}, *told], VERDICT),
+        ]
+    )
+
+
+def _by_partition(rows: pa.Table, ranks: NDArray[np.int64]) -> pa.Table:
+    """The ranks and marks of each partition's rows."""
+    numbers = rows[ROW].to_numpy()
+    order = np.argsort(numbers, kind="stable")
+    partitions, begins = np.unique(numbers[order] >> BITS, return_index=True)
+    ends = pa.array([*begins, len(rows)], pa.int32())
+    lists = (pa.ListArray.from_arrays(ends, pa.array(values[order])) for values in (ranks, rows[MARK].to_numpy()))
+    return _filled(pa.table([pa.array(partitions), *lists], [PARTITION, RANKS, MARKS]))
+
+
+def _filled(some: pa.Table) -> pa.Table:
+    """With all columns of a verdict."""
+    names = some.column_names
+    return pa.table([some[f.name] if f.name in names else pa.nulls(len(some), f.type) for f in VERDICT], VERDICT)
 
 
 def _first(keys: NDArray[np.uint64], times: NDArray[np.int64], contents: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -91,10 +117,3 @@ def _ordered(rows: pa.Table, times: NDArray[np.int64]) -> NDArray[np.int64]:
     told = told.append_column(TIE, rows[TIE]).append_column("told", pc.is_valid(rows[TIE]))  # NULL comes first
     by = ("published_at", "told", TIE, "publisher", "event_id")
     return np.asarray(pc.sort_indices(told, sort_keys=[(name, "ascending") for name in by]), np.int64)
-
-
-def _spread(values: NDArray[np.int64], kept: NDArray[np.bool_], places: NDArray[np.int64], many: int) -> pa.Array:
-    """The values that are kept, at their places among so many."""
-    spread, there = np.zeros(many, np.int64), np.zeros(many, np.bool_)
-    spread[places], there[places] = values, kept
-    return pa.array(spread, mask=~there)

@@ -126,19 +126,13 @@ def recalling(asked: Recall) -> Callable[[Column], Column]:
     return _udf(recall_keys, pa.Array, LongType())
 
 
-def judging(rows: DataFrame, asked: Recall | None, most: int) -> DataFrame:
-    """The verdicts on rows that lie in one partition; nothing if there are more than so many. See `udfs.judge`."""
+def judging(rows: DataFrame, asked: Recall | None) -> DataFrame:
+    """The verdicts on rows that lie in one partition; see `udfs.judge`."""
 
     def judge_all(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        taken: list[pa.RecordBatch] = []
-        many = 0
-        for batch in batches:
-            taken.append(batch)
-            many += batch.num_rows
-            if many > most:
-                return
+        taken = [batch for batch in batches if batch.num_rows]
         if taken:
-            yield from judge(pa.Table.from_batches(taken), asked).to_batches()
+            yield from judge(pa.Table.from_batches(taken), asked).combine_chunks().to_batches()
 
     return rows.mapInArrow(judge_all, from_arrow_schema(VERDICT))
 

@@ -72,10 +72,23 @@ def slow(rows: list[dict[str, Any]], known: dict[bytes, int]) -> dict[int, tuple
     return found | {row["row"]: (rank, None, None) for rank, row in enumerate(sorted(stay, key=place))}
 
 
+def found(verdicts: pa.Table) -> dict[int, tuple[Any, Any, Any]]:
+    """What was found of each row."""
+    of: dict[int, tuple[Any, Any, Any]] = {}
+    for row in verdicts.to_pylist():
+        if row["partition"] is not None:
+            for place, rank in enumerate(row["ranks"]):
+                of[(row["partition"] << 33) + place] = (None if rank < 0 else rank, None, None)
+        elif row["row"] is not None:
+            assert of[row["row"]] == (None, None, None)
+            of[row["row"]] = (None, row["twin"], row["seen"])
+    return of
+
+
 @given(st.lists(ROW, max_size=30), st.sets(st.tuples(st.sampled_from("pq"), st.sampled_from("123456"))), st.integers())
 def test_as_by_a_dictionary(drawn: list[dict[str, Any]], before: set[tuple[str, str]], seed: int) -> None:
     rows = [
-        {**row, "row": (at // 10 << 33) + at, "mark": at * 7, "key_hash": key(row), "content_hash": content(row)}
+        {**row, "row": (at // 10 << 33) + at % 10, "mark": at * 7, "key_hash": key(row), "content_hash": content(row)}
         for at, row in enumerate(drawn)
     ]
     known = {key({"publisher": publisher, "event_id": id}): len(id) for publisher, id in before}
@@ -89,11 +102,11 @@ def test_as_by_a_dictionary(drawn: list[dict[str, Any]], before: set[tuple[str, 
         verdicts = judge(table, Recall((str(run),), 0, ()) if known else None)
         Random(seed).shuffle(came)
         again = judge(pa.Table.from_pylist(came, TYPES), Recall((str(run),), 0, ()))
-    told = [row for row in verdicts.to_pylist() if row["row"] is not None]
     expected = slow(rows, known)
-    assert {row["row"]: (row["rank"], row["twin"], row["seen"]) for row in told} == expected
-    assert [row["mark"] for row in told] == [row["mark"] for row in rows]
-    counts = {row["reason"]: row["rank"] for row in verdicts.to_pylist() if row["row"] is None}
+    assert found(verdicts) == expected
+    told = [row for row in verdicts.to_pylist() if row["partition"] is not None]
+    assert [mark for row in told for mark in row["marks"]] == [row["mark"] for row in rows]
+    counts = {row["reason"]: row["many"] for row in verdicts.to_pylist() if row["many"] is not None}
     assert sum(counts.values()) == len(rows)
     assert counts[None] == sum(rank is not None for rank, _, _ in expected.values())
     by_row = {row["row"]: row["content_hash"] for row in rows}
@@ -105,19 +118,10 @@ def test_as_by_a_dictionary(drawn: list[dict[str, Any]], before: set[tuple[str, 
     assert (counts.get("duplicate", 0), counts.get("conflict", 0)) == (sum(same), len(same) - sum(same))
 
     # In whatever order the rows come, the same events stay, in the same order.
-    def order(table: pa.Table, of: list[dict[str, Any]]) -> list[Any]:
-        names = {row["row"]: (row["key_hash"], row["published_at"], row["content_hash"]) for row in of}
-        ranked = [row for row in table.to_pylist() if row["row"] is not None and row["rank"] is not None]
-        return [names[row["row"]] for row in sorted(ranked, key=lambda row: row["rank"])]
 
-    assert order(again, rows) == order(verdicts, rows)
+    def order(table: pa.Table) -> list[Any]:
+        names = {row["row"]: (row["key_hash"], row["published_at"], row["content_hash"]) for row in rows}
+        ranked = [(rank, names[row]) for row, (rank, _, _) in found(table).items() if rank is not None]
+        return sorted(ranked)
 
-
-def test_the_largest_partition_is_told() -> None:
-    drawn = {"reason": None, "published_at": 1, "tie": None, "publisher": "p", "content_hash": 1, "mark": 0}
-    rows = [
-        {**drawn, "row": (at > 1) << 33 | at, "event_id": str(at), "key_hash": md5(bytes([at])).digest()}
-        for at in range(7)
-    ]
-    (admitted,) = (row for row in judge(pa.Table.from_pylist(rows, TYPES), None).to_pylist() if row["row"] is None)
-    assert (admitted["rank"], admitted["mark"]) == (7, 5)
+    assert order(again) == order(verdicts)
