@@ -35,7 +35,7 @@ from routing.pipeline import match, shape
 from routing.policy import policy
 from routing.seen import LARGE, Kept
 from routing.session import session
-from routing.sink import _journal, _laid_out
+from routing.sink import _laid_out, journal_rows
 from routing.sources import Rows
 from schemas.delivery import RANK
 from udfs.runs import write
@@ -128,7 +128,7 @@ def _bare(engine: Engine, events: DataFrame) -> Callable[[int], object]:
         arrived = Rows(_named(events, turn), engine.config.sources["events"]).rows(snapshot.schema)
         index = F.monotonically_increasing_id()
         kept = identify(arrived, snapshot).withColumn(RANK, index).persist()
-        engine.tables.append("events", _journal(kept, snapshot), tag="bare")
+        engine.tables.append("events", journal_rows(kept, snapshot), tag="bare")
         matched = policy(match(flow(kept, snapshot), snapshot), snapshot)
         rows = shape(matched, snapshot).repartition("bucket")
         engine.tables.append("notifications", _laid_out(rows, snapshot), tag="bare")

@@ -13,12 +13,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 
-from pyspark import inheritable_thread_target
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -32,6 +30,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from routing.beside import beside
 from routing.identify import identify
 from routing.snapshot import Snapshot
 from routing.sources import MALFORMED
@@ -86,11 +85,9 @@ def admit(arrived: DataFrame, snapshot: Snapshot) -> Iterator[Admitted]:
             yield Admitted(_remember(rows, snapshot), F.col(_PLACE))
             return
         rows = keep(identify(arrived, snapshot).withColumn(ROW, F.monotonically_increasing_id()))
-        with ThreadPoolExecutor(1) as beside:  # the memory is brought up to date while the rows are read
-            counting = beside.submit(inheritable_thread_target(arrived.sparkSession)(rows.count))
+        with beside(arrived.sparkSession, rows.count) as many:  # the memory is brought up to date meanwhile
             seen = snapshot.seen()
-            many = counting.result()
-        if 0 < many <= TOGETHER and snapshot.journal is None and _sortable(rows):
+        if 0 < many() <= TOGETHER and snapshot.journal is None and _sortable(rows):
             yield _together(rows, keep(_verdicts(rows, seen)))
         else:
             rows = keep(_placed(_deduplicated(rows, seen, snapshot), snapshot))
@@ -107,7 +104,7 @@ def _sortable(rows: DataFrame) -> bool:
 
 
 def _verdicts(rows: DataFrame, seen: Recall | None) -> DataFrame:
-    """What one task finds of all rows."""
+    """What one task finds of all rows, from what the judgement needs of each."""
     time = F.unix_micros(PUBLISHED_AT).alias(PUBLISHED_AT)
     told = rows.select(ROW, _mark().alias(MARK), REASON, time, TIE, PUBLISHER, EVENT_ID, KEY_HASH, CONTENT_HASH)
     return judging(told.repartition(1), seen)
@@ -120,24 +117,29 @@ def _mark() -> Column:
 
 def _together(rows: DataFrame, verdicts: DataFrame) -> Admitted:
     """The rows with what was found of them."""
-    size = F.coalesce(MANY, F.size(RANKS)).alias(MANY)
-    told = verdicts.where(F.col(ROW).isNull()).select(PARTITION, REASON, size).collect()
-    sizes = [row[MANY] for row in told if row[PARTITION] is not None]
-    counts = Counter({row[REASON]: row[MANY] for row in told if row[PARTITION] is None})
-
-    place = F.col(ROW).bitwiseAND(F.lit((1 << BITS) - 1)).cast("int")
-    by_partition = verdicts.where(F.col(PARTITION).isNotNull()).select(PARTITION, RANKS, MARKS)
-    judged = rows.withColumn(PARTITION, F.shiftright(ROW, BITS)).join(F.broadcast(by_partition), PARTITION, "left")
-    # A row whose block was lost is read again, and its neighbours might then come in another order.
-    same = F.when(F.get(MARKS, place) == _mark(), F.col(REASON)).otherwise(F.raise_error(F.lit(_CHANGED)))
-    judged = judged.withColumns({REASON: same, _PLACE: F.get(RANKS, place)}).drop(PARTITION, RANKS, MARKS)
+    with beside(rows.sparkSession, lambda: _told(verdicts)) as told:
+        place = F.col(ROW).bitwiseAND(F.lit((1 << BITS) - 1)).cast("int")
+        parts = F.broadcast(verdicts.where(F.col(PARTITION).isNotNull()).select(PARTITION, RANKS, MARKS))
+        judged = rows.drop(TIE, MALFORMED).withColumn(PARTITION, F.shiftright(ROW, BITS)).join(parts, PARTITION, "left")
+        # A row whose block was lost is read again, and its neighbours might then come in another order.
+        same = F.when(F.get(MARKS, place) == _mark(), F.col(REASON)).otherwise(F.raise_error(F.lit(_CHANGED)))
+        judged = judged.withColumns({REASON: same, _PLACE: F.get(RANKS, place)}).drop(PARTITION, RANKS, MARKS)
+    counts, uneven = told()
     if counts[DUPLICATE] or counts[CONFLICT]:
         refused = verdicts.where(F.col(ROW).isNotNull()).select(ROW, TWIN, SEEN)
         judged = judged.join(F.broadcast(refused), ROW, "left")
         judged = _refuse(_refuse(judged, F.col(TWIN), "in this batch"), F.col(SEEN), _EARLIER).drop(TWIN, SEEN)
-    cores = rows.sparkSession.sparkContext.defaultParallelism
-    uneven = max(sizes) * cores > 2 * sum(sizes)
-    return Admitted(judged.drop(ROW, TIE, MALFORMED), F.col(_PLACE), counts, cores if uneven else None)
+    return Admitted(judged.drop(ROW), F.col(_PLACE), counts, uneven)
+
+
+def _told(verdicts: DataFrame) -> tuple[Counter[str | None], int | None]:
+    """How many rows there are for each reason; and the number of cores, if the partitions are uneven."""
+    size = F.coalesce(MANY, F.size(RANKS)).alias(MANY)
+    told = verdicts.where(F.col(ROW).isNull()).select(PARTITION, REASON, size).collect()
+    sizes = [row[MANY] for row in told if row[PARTITION] is not None]
+    counts = Counter({row[REASON]: row[MANY] for row in told if row[PARTITION] is None})
+    cores = verdicts.sparkSession.sparkContext.defaultParallelism
+    return counts, cores if max(sizes) * cores > 2 * sum(sizes) else None
 
 
 # — apart —

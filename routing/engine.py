@@ -10,7 +10,6 @@ import json
 import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -24,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from routing import inboxes, registry, views
 from routing.acting import Acting, Refused, check_acting
+from routing.beside import beside
 from routing.config import Config, Source, load
 from routing.crash import crash_point
 from routing.delay import due
@@ -425,8 +425,8 @@ class Engine:
         if opening.retry:
             yield lambda: None
             return
-        with ThreadPoolExecutor(1) as beside:  # leaving it waits, whatever happens
-            yield beside.submit(self.ledger.write, opening).result
+        with beside(self.spark, lambda: self.ledger.write(opening)) as written:
+            yield written
 
     @contextmanager
     def turn(self) -> Iterator[None]:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from routing.admit import REFUSALS, Admitted
+from routing.beside import beside
 from routing.crash import crash_point
 from routing.delay import CONTENT, released, remembered, staying
 from routing.flow import Versions
@@ -80,58 +81,60 @@ def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Calla
         pinned()
         crash_point("opened")
         crash_point("admitted")
-        due = snapshot.due
-        events, counts, anew = _journalled(tables, judged, snapshot)
+        events = _ranked(judged.rows, _rank(judged, snapshot))
+        # What follows is planned while the journal is written.
+        with beside(arrived.sparkSession, lambda: _journal(tables, judged, snapshot)) as journalled:
+            versions = flow(events.repartition(judged.spread, RANK) if judged.spread else events, snapshot)
+            notified = _laid_out(_notified(versions, snapshot), snapshot) if len(snapshot.active) else None
+        counts, anew = journalled()
         crash_point("journal")
         refused = Counter({reason: count for reason, count in counts.items() if reason})
-        admitted = counts[None]
-        versions = flow(events, snapshot) if admitted or due else None
+        goes_on = bool(counts[None] or snapshot.due)
         dead = [_dead_letters(judged.rows, refused[DUPLICATE], snapshot)] if refused else []
-        if versions and versions.letters is not None:
+        if goes_on and versions.letters is not None:
             dead.append(_letters(versions.letters, snapshot))
         if dead:
             _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot, anew=anew)
         crash_point("dead_letters")
-        state = _remembered(versions, snapshot) if versions else []
+        state = _remembered(versions, snapshot) if goes_on else []
         state += [tables.read("policy_state").limit(0)] if anew else []
         if state:
             _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot, anew=anew)
         crash_point("policy_state")
-        notified = 0
-        if versions and len(snapshot.active):
-            rows = _laid_out(_notified(versions, snapshot), snapshot)
-            notified = _once(tables, "notifications", rows, snapshot)
+        many = _once(tables, "notifications", notified, snapshot) if goes_on and notified is not None else 0
         crash_point("notifications")
         return {
             "events": sum(counts.values()),
-            "admitted": admitted,
+            "admitted": counts[None],
             "refused": sum(refused.values()),
-            "notifications": notified,
+            "notifications": many,
         }
 
 
-def _journalled(tables: Tables, judged: Admitted, snapshot: Snapshot) -> tuple[DataFrame, Counter[str | None], bool]:
-    """The admitted events with their ranks, which are then in the journal; how many rows there are for each reason; and
-    whether the batch has to write anew what it wrote before it died.
-
-    What was held back comes first. What has not been counted is counted while it is written.
+def _journal(tables: Tables, judged: Admitted, snapshot: Snapshot) -> tuple[Counter[str | None], bool]:
+    """Write the admitted events into the journal; how many rows there are for each reason, and whether the batch has
+    to write anew what it wrote before it died. What has not been counted is counted while it is written.
     """
-    rank, wanted = judged.rank + (snapshot.due.events if snapshot.due else 0), snapshot.config.journal != "off"
-    events = _ranked(judged.rows, rank)
+    rank, wanted = _rank(judged, snapshot), snapshot.config.journal != "off"
     if judged.counts is None and wanted and not snapshot.opening.retry:
         observed = Observation()
         counting = [F.count_if(F.col(REASON) == reason).alias(reason) for reason in REFUSALS]
         rows = judged.rows.observe(observed, F.count_if(F.col(REASON).isNull()).alias(ADMITTED), *counting)
-        tables.append("events", _journal(_ranked(rows, rank), snapshot), tag=snapshot.opening.tag)
+        tables.append("events", journal_rows(_ranked(rows, rank), snapshot), tag=snapshot.opening.tag)
         found = {None if name == ADMITTED else name: many for name, many in observed.get.items() if many}
-        return events, Counter(found), False
+        return Counter(found), False
     counts = judged.counts or Counter(
         {row[REASON]: row["count"] for row in judged.rows.groupBy(REASON).count().collect()}
     )
     anew = _outdated(tables, counts[None], snapshot)
     if wanted and (counts[None] or anew):
-        _once(tables, "events", _journal(events, snapshot), snapshot, anew=anew)
-    return events.repartition(judged.spread, RANK) if judged.spread else events, counts, anew
+        _once(tables, "events", journal_rows(_ranked(judged.rows, rank), snapshot), snapshot, anew=anew)
+    return counts, anew
+
+
+def _rank(judged: Admitted, snapshot: Snapshot) -> Column:
+    """What was held back comes first."""
+    return judged.rank + (snapshot.due.events if snapshot.due else 0)
 
 
 def _ranked(judged: DataFrame, rank: Column) -> DataFrame:
@@ -195,7 +198,8 @@ def _outdated(tables: Tables, admitted: int, snapshot: Snapshot) -> bool:
     return before not in (None, admitted) and _written(tables, "notifications", snapshot) is None
 
 
-def _journal(events: DataFrame, snapshot: Snapshot) -> DataFrame:
+def journal_rows(events: DataFrame, snapshot: Snapshot) -> DataFrame:
+    """The events as the journal has them."""
     if snapshot.config.journal == "keys":
         events = events.withColumn(EVENT, F.lit(None).cast("variant"))
     return _stamped(events, snapshot, ADMITTED_AT)

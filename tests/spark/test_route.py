@@ -351,9 +351,10 @@ def test_rows_that_are_not_those_that_were_judged_stop_the_batch(
     spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     engine.subscribe("alice", "TRUE")
-    verdicts = admit._verdicts
+    judging = admit.judging
     with monkeypatch.context() as patched, pytest.raises(Exception, match="came in another order"):
-        patched.setattr(admit, "_verdicts", lambda *given: verdicts(*given).withColumn("mark", F.col("mark") + 1))
+        others = F.transform("marks", lambda mark: mark + 1)
+        patched.setattr(admit, "judging", lambda *given: judging(*given).withColumn("marks", others))
         engine.route(quotes(spark, ("1", "NYSE", 1, "x", 5.0, 1.0)), key="once")
     engine.route(quotes(spark, ("1", "NYSE", 1, "x", 5.0, 1.0)), key="once")
     assert delivered(engine) == [("alice", "1")]

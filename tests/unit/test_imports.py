@@ -14,7 +14,7 @@ ROOMS = ["schemas", "udfs", "routing", "jobs"]
 
 # Each layer may import the layers before it. Modules of one layer in braces do not import each other.
 LAYERS = [
-    {"errors", "crash"},
+    {"errors", "crash", "beside"},
     {"filters"},
     {"model", "config", "variant_path", "checker"},
     {"java"},
