@@ -11,6 +11,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -210,7 +211,8 @@ class Engine:
                 opening = self.ledger.open(key, name, schema.json(), offsets)
             with self._writing(opening) as pinned:
                 snapshot = self._snapshot(opening)
-                counts = write(self.tables, decoder.rows(snapshot.schema), snapshot, pinned)
+                rows = decoder.rows(snapshot.schema)
+                counts = write(self.tables, rows, replace(snapshot, small=self._is_small(name, rows)), pinned)
             report = Report(opening.ordinal, name, counts, perf_counter() - started, opening.retry)
             self.ledger.close(opening, report)
             self._sizes[name] = max(counts["events"], counts["notifications"])
@@ -327,8 +329,13 @@ class Engine:
             scoped,
             memory,
             held,
-            self._sizes.get(opening.source, SMALL + 1) <= SMALL,
         )
+
+    def _is_small(self, source: str, rows: DataFrame) -> bool:
+        """Whether the batch is small: as the source's last one was, or by a look at the first of this process."""
+        if source not in self._sizes:
+            self._sizes[source] = rows.limit(SMALL + 1).count()
+        return self._sizes[source] <= SMALL
 
     def _memory(self, opening: Opening) -> DataFrame | None:
         """What policies remember from earlier batches, as it was when this one was opened; None if there is nothing."""

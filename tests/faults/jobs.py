@@ -11,11 +11,16 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import yaml
 
+import routing
+from routing.engine import Engine
 from routing.java import spark_environment
+from routing.session import session
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -115,14 +120,16 @@ def sql(config: Path, statement: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def checked(config: Path) -> list[dict[str, object]]:
-    """What `sluice check` says of each property."""
-    command = [str(BIN / "sluice"), "check", "--json", "--config", str(config)]
-    done = subprocess.run(
-        command, env={**os.environ, **BRIEF}, capture_output=True, text=True, timeout=900, check=False
-    )
-    assert done.returncode in (0, 1) and done.stdout, done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+def looking(config: Path) -> Engine:
+    """An engine on the tables, in a session of this process: no other one is under way."""
+    spark = session(name="sluice-faults", brief=True)
+    spark.sql("DROP DATABASE IF EXISTS sluice CASCADE")  # of the catalog, in memory: the last place that was looked at
+    return routing.open(spark, config)
+
+
+def checked(config: Path) -> list[dict[str, Any]]:
+    """What the checker says of each property."""
+    return [asdict(finding) for finding in looking(config).check()]
 
 
 def kill_workers(job: Job) -> int:
