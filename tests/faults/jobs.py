@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from routing.session import session
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
+_numbers = count(1)
 # These processes live for a minute: compiling further than the first tier costs more than it brings.
 BRIEF = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
@@ -121,10 +123,11 @@ def sql(config: Path, statement: str) -> list[dict[str, object]]:
 
 
 def looking(config: Path) -> Engine:
-    """An engine on the tables, in a session of this process: no other one is under way."""
-    spark = session(name="sluice-faults", brief=True)
-    spark.sql("DROP DATABASE IF EXISTS sluice CASCADE")  # of the catalog, in memory: the last place that was looked at
-    return routing.open(spark, config)
+    """An engine on the tables, in a session of this process, by another name: in one catalog a name has one place."""
+    settings = yaml.safe_load(config.read_text())
+    name, warehouse = f"look{next(_numbers)}", Path(settings["warehouse"])
+    (warehouse / name).symlink_to(warehouse / "sluice")
+    return routing.open(session(name="sluice-faults", brief=True), {**settings, "database": name})
 
 
 def checked(config: Path) -> list[dict[str, Any]]:
