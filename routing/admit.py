@@ -43,14 +43,14 @@ from schemas.delivery import (
     PUBLISHER,
     REASON,
 )
-from udfs.judge import BITS, CONFLICT, DUPLICATE, MANY, MARK, MARKS, PARTITION, RANKS, ROW, SEEN, TIE, TWIN
+from udfs.judge import BITS, CONFLICT, DUPLICATE, LARGEST, MANY, MARK, MARKS, PIECE, PLACES, RANKS, ROW, SEEN, TIE, TWIN
 from udfs.runs import Recall
 from udfs.spark import judging, recalling
 
 REFUSALS = ("malformed", "missing_id", "missing_publisher", "missing_time", DUPLICATE, CONFLICT)
 TOGETHER = 2_000_000
 """So many rows at most are judged together."""
-_PLACE = "place"
+_PARTITION, _PLACE = "partition", "place"
 _EARLIER = "in an earlier batch"
 _ORDER = (PUBLISHED_AT, TIE, PUBLISHER, EVENT_ID)
 _SORTABLE = (StringType(), TimestampType(), TimestampNTZType(), DateType(), BooleanType(), BinaryType())
@@ -84,14 +84,19 @@ def admit(arrived: DataFrame, snapshot: Snapshot) -> Iterator[Admitted]:
             rows = keep(_placed(_deduplicated(rows, snapshot.seen(), snapshot), snapshot))
             yield Admitted(_remember(rows, snapshot), F.col(_PLACE))
             return
-        rows = keep(identify(arrived, snapshot).withColumn(ROW, F.monotonically_increasing_id()))
-        with beside(arrived.sparkSession, rows.count) as many:  # the memory is brought up to date meanwhile
-            seen = snapshot.seen()
-        if 0 < many() <= TOGETHER and snapshot.journal is None and _sortable(rows):
-            yield _together(rows, keep(_verdicts(rows, seen)))
+        rows = identify(arrived, snapshot).withColumn(ROW, F.monotonically_increasing_id())
+        if snapshot.journal is None and _sortable(rows):
+            keep(rows)
+            with beside(arrived.sparkSession, rows.count) as many:  # the memory is brought up to date meanwhile
+                seen = snapshot.seen()
+            if 0 < many() <= TOGETHER:
+                yield _together(rows, keep(_verdicts(rows, seen)))
+                return
         else:
-            rows = keep(_placed(_deduplicated(rows, seen, snapshot), snapshot))
-            yield _apart(_remember(rows, snapshot))
+            seen = snapshot.seen()
+        judged = _apart(_remember(keep(_placed(_deduplicated(rows, seen, snapshot), snapshot)), snapshot))
+        rows.unpersist()
+        yield judged
 
 
 # — together —
@@ -118,28 +123,27 @@ def _mark() -> Column:
 def _together(rows: DataFrame, verdicts: DataFrame) -> Admitted:
     """The rows with what was found of them."""
     with beside(rows.sparkSession, lambda: _told(verdicts)) as told:
-        place = F.col(ROW).bitwiseAND(F.lit((1 << BITS) - 1)).cast("int")
-        parts = F.broadcast(verdicts.where(F.col(PARTITION).isNotNull()).select(PARTITION, RANKS, MARKS))
-        judged = rows.drop(TIE, MALFORMED).withColumn(PARTITION, F.shiftright(ROW, BITS)).join(parts, PARTITION, "left")
+        place = F.col(ROW).bitwiseAND(F.lit((1 << PLACES) - 1)).cast("int")
+        pieces = F.broadcast(verdicts.where(F.col(PIECE).isNotNull()).select(PIECE, RANKS, MARKS))
+        judged = rows.drop(TIE, MALFORMED).withColumn(PIECE, F.shiftright(ROW, PLACES)).join(pieces, PIECE, "left")
         # A row whose block was lost is read again, and its neighbours might then come in another order.
         same = F.when(F.get(MARKS, place) == _mark(), F.col(REASON)).otherwise(F.raise_error(F.lit(_CHANGED)))
-        judged = judged.withColumns({REASON: same, _PLACE: F.get(RANKS, place)}).drop(PARTITION, RANKS, MARKS)
-    counts, uneven = told()
+        judged = judged.withColumns({REASON: same, _PLACE: F.get(RANKS, place)}).drop(PIECE, RANKS, MARKS)
+    counts, spread = told()
     if counts[DUPLICATE] or counts[CONFLICT]:
         refused = verdicts.where(F.col(ROW).isNotNull()).select(ROW, TWIN, SEEN)
         judged = judged.join(F.broadcast(refused), ROW, "left")
         judged = _refuse(_refuse(judged, F.col(TWIN), "in this batch"), F.col(SEEN), _EARLIER).drop(TWIN, SEEN)
-    return Admitted(judged.drop(ROW), F.col(_PLACE), counts, uneven)
+    return Admitted(judged.drop(ROW), F.col(_PLACE), counts, spread)
 
 
 def _told(verdicts: DataFrame) -> tuple[Counter[str | None], int | None]:
     """How many rows there are for each reason; and the number of cores, if the partitions are uneven."""
-    size = F.coalesce(MANY, F.size(RANKS)).alias(MANY)
-    told = verdicts.where(F.col(ROW).isNull()).select(PARTITION, REASON, size).collect()
-    sizes = [row[MANY] for row in told if row[PARTITION] is not None]
-    counts = Counter({row[REASON]: row[MANY] for row in told if row[PARTITION] is None})
+    told = verdicts.where(F.col(MANY).isNotNull()).select(REASON, MANY, LARGEST).collect()
+    counts = Counter({row[REASON]: row[MANY] for row in told})
+    largest = max(row[LARGEST] or 0 for row in told)
     cores = verdicts.sparkSession.sparkContext.defaultParallelism
-    return counts, cores if max(sizes) * cores > 2 * sum(sizes) else None
+    return counts, cores if largest * cores > 2 * sum(counts.values()) else None
 
 
 # — apart —
@@ -150,7 +154,7 @@ def _deduplicated(read: DataFrame, seen: Recall | None, snapshot: Snapshot) -> D
     if seen:
         read = read.withColumn(SEEN, recalling(seen)(F.col(KEY_HASH)))
         read = read.coalesce(1) if snapshot.small else read  # Spark forgets that a UDF leaves rows where they are
-    same = Window.partitionBy(KEY_HASH).orderBy(PUBLISHED_AT, CONTENT_HASH)
+    same = Window.partitionBy(KEY_HASH, F.col(REASON).isNull()).orderBy(PUBLISHED_AT, CONTENT_HASH)
     copy, winner = F.row_number().over(same), F.first(CONTENT_HASH).over(same)
     ranked = read.select("*", F.when(F.col(REASON).isNull() & (copy > 1), winner).alias(TWIN))
     judged = _refuse(ranked, F.col(TWIN), "in this batch").drop(TWIN)
@@ -191,17 +195,17 @@ def _placed(rows: DataFrame, snapshot: Snapshot) -> DataFrame:
     order = [F.col(REASON).isNotNull(), *map(F.col, _ORDER)]
     index = F.monotonically_increasing_id()
     sorted_rows = (rows.coalesce(1) if snapshot.small else rows.repartitionByRange(*order)).sortWithinPartitions(*order)
-    place = {PARTITION: F.shiftright(index, BITS).cast("int"), _PLACE: index.bitwiseAND(F.lit((1 << BITS) - 1))}
+    place = {_PARTITION: F.shiftright(index, BITS).cast("int"), _PLACE: index.bitwiseAND(F.lit((1 << BITS) - 1))}
     return sorted_rows.withColumns(place).drop(TIE, MALFORMED, ROW)
 
 
 def _apart(rows: DataFrame) -> Admitted:
     """A row's rank in the batch: the rows of earlier partitions, and its place in its own."""
-    found = rows.groupBy(PARTITION, REASON).count().collect()  # a few rows, whatever the size of the batch
+    found = rows.groupBy(_PARTITION, REASON).count().collect()  # a few rows, whatever the size of the batch
     counts, sizes = Counter[str | None](), Counter[int]()
     for row in found:
         counts[row[REASON]] += row["count"]
-        sizes[row[PARTITION]] += row["count"]
+        sizes[row[_PARTITION]] += row["count"]
     starts = [0, *accumulate(sizes[partition] for partition in range(max(sizes, default=0)))]
-    start = F.element_at(F.array(*map(F.lit, starts)), F.col(PARTITION) + 1).cast("bigint")
+    start = F.element_at(F.array(*map(F.lit, starts)), F.col(_PARTITION) + 1).cast("bigint")
     return Admitted(rows, start + F.col(_PLACE), counts)

@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 REGISTER = "register.sql"
 SMALL = 20_000
 """A batch with fewer events and notifications than this is done by one task."""
+FIRST = 1_000
+"""The same for the first batch of a process, of which only the events can be counted."""
 REQUEUED = ("malformed", "missing_id", "missing_publisher", "missing_time")
 """Dead letters that may have become events since, by a correction of the configuration."""
 
@@ -329,12 +331,13 @@ class Engine:
             scoped,
             memory,
             held,
+            opening.retry and opening.ordinal not in self.ledger.unfinished,
         )
 
     def _is_small(self, source: str, rows: DataFrame) -> bool:
         """Whether the batch is small: as the source's last one was, or by a look at the first of this process."""
-        if source not in self._sizes:
-            self._sizes[source] = rows.limit(SMALL + 1).count()
+        if source not in self._sizes:  # how many notifications there will be is not known: be careful
+            self._sizes[source] = 0 if rows.limit(FIRST + 1).count() <= FIRST else SMALL + 1
         return self._sizes[source] <= SMALL
 
     def _memory(self, opening: Opening) -> DataFrame | None:

@@ -47,12 +47,12 @@ def session(
         for setting, wanted in config.spark.items():
             builder = builder.config(setting, wanted)
         running = builder.getOrCreate()
+        _without_checksum_files(running)
     if _DELTA not in (running.conf.get("spark.sql.extensions", "") or ""):
         raise SetupError(
             "this Spark session has no Delta. Run `sluice setup` once, so that spark-submit finds it, or pass "
             f"--jars with the jars in {jars.store()} and --conf spark.sql.extensions={_DELTA}."
         )
-    _without_checksum_files(running)
     return running
 
 

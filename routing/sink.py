@@ -82,26 +82,35 @@ def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Calla
         crash_point("opened")
         crash_point("admitted")
         events = _ranked(judged.rows, _rank(judged, snapshot))
+        hopeless = judged.counts is not None and not judged.counts[None] and not snapshot.due
+        versions, notified = None, None
         # What follows is planned while the journal is written.
         with beside(arrived.sparkSession, lambda: _journal(tables, judged, snapshot)) as journalled:
-            versions = flow(events.repartition(judged.spread, RANK) if judged.spread else events, snapshot)
-            notified = _laid_out(_notified(versions, snapshot), snapshot) if len(snapshot.active) else None
+            if not hopeless:
+                versions = flow(events.repartition(judged.spread, RANK) if judged.spread else events, snapshot)
+                notified = _laid_out(_notified(versions, snapshot), snapshot) if len(snapshot.active) else None
         counts, anew = journalled()
         crash_point("journal")
         refused = Counter({reason: count for reason, count in counts.items() if reason})
-        goes_on = bool(counts[None] or snapshot.due)
+        if not (counts[None] or snapshot.due):
+            versions, notified = None, None
         dead = [_dead_letters(judged.rows, refused[DUPLICATE], snapshot)] if refused else []
-        if goes_on and versions.letters is not None:
+        if versions and versions.letters is not None:
             dead.append(_letters(versions.letters, snapshot))
+        dead += [tables.read("dead_letters").limit(0)] if anew else []
         if dead:
-            _once(tables, "dead_letters", reduce(DataFrame.unionByName, dead), snapshot, anew=anew)
+            _once(tables, "dead_letters", reduce(_union, dead), snapshot, anew=anew)
         crash_point("dead_letters")
-        state = _remembered(versions, snapshot) if goes_on else []
+        state = _remembered(versions, snapshot) if versions else []
         state += [tables.read("policy_state").limit(0)] if anew else []
         if state:
             _once(tables, "policy_state", reduce(DataFrame.unionByName, state), snapshot, anew=anew)
         crash_point("policy_state")
-        many = _once(tables, "notifications", notified, snapshot) if goes_on and notified is not None else 0
+        if (
+            anew and snapshot.config.journal != "off"
+        ):  # last: until then the next retry sees that there is something to replace
+            _once(tables, "events", journal_rows(events, snapshot), snapshot, anew=True)
+        many = _once(tables, "notifications", notified, snapshot) if notified is not None else 0
         crash_point("notifications")
         return {
             "events": sum(counts.values()),
@@ -113,7 +122,8 @@ def _write(tables: Tables, arrived: DataFrame, snapshot: Snapshot, pinned: Calla
 
 def _journal(tables: Tables, judged: Admitted, snapshot: Snapshot) -> tuple[Counter[str | None], bool]:
     """Write the admitted events into the journal; how many rows there are for each reason, and whether the batch has
-    to write anew what it wrote before it died. What has not been counted is counted while it is written.
+    to write anew what it wrote before it died, the journal at last. What has not been counted is counted while it is
+    written.
     """
     rank, wanted = _rank(judged, snapshot), snapshot.config.journal != "off"
     if judged.counts is None and wanted and not snapshot.opening.retry:
@@ -127,8 +137,8 @@ def _journal(tables: Tables, judged: Admitted, snapshot: Snapshot) -> tuple[Coun
         {row[REASON]: row["count"] for row in judged.rows.groupBy(REASON).count().collect()}
     )
     anew = _outdated(tables, counts[None], snapshot)
-    if wanted and (counts[None] or anew):
-        _once(tables, "events", journal_rows(_ranked(judged.rows, rank), snapshot), snapshot, anew=anew)
+    if wanted and counts[None] and not anew:
+        _once(tables, "events", journal_rows(_ranked(judged.rows, rank), snapshot), snapshot)
     return counts, anew
 
 
@@ -193,9 +203,13 @@ def _written(tables: Tables, table: str, snapshot: Snapshot) -> int | None:
 
 
 def _outdated(tables: Tables, admitted: int, snapshot: Snapshot) -> bool:
-    """Whether fewer events are admitted than this batch wrote down before it died: others have delivered them since."""
-    before = _written(tables, "events", snapshot)
-    return before not in (None, admitted) and _written(tables, "notifications", snapshot) is None
+    """Whether a batch that died has to write anew what it wrote: others have delivered some of its events since, or may
+    have let out what it was about to let out.
+    """
+    if not snapshot.opening.retry or snapshot.finished:
+        return False
+    stateful = snapshot.memory is not None or _written(tables, "policy_state", snapshot) is not None
+    return stateful or _written(tables, "events", snapshot) not in (None, admitted)
 
 
 def journal_rows(events: DataFrame, snapshot: Snapshot) -> DataFrame:

@@ -53,6 +53,8 @@ class Snapshot:
     scopes: Scopes | None = None
     memory: DataFrame | None = None
     due: Due | None = None
+    finished: bool = False
+    """Whether this is a retry of a batch that had come to its end."""
     small: bool = False
     """Whether one task had better do it all: the source's last batch was small. Results do not depend on it."""
 

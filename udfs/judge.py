@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from udfs.runs import Recall, words
 
 ROW, MARK, TIE = "row", "mark", "tie"
-PARTITION, RANKS, MARKS, TWIN, SEEN, MANY = "partition", "ranks", "marks", "twin", "seen", "many"
+PIECE, RANKS, MARKS, TWIN, SEEN, MANY, LARGEST = "piece", "ranks", "marks", "twin", "seen", "many", "largest"
 DUPLICATE, CONFLICT = "duplicate", "conflict"
 VERDICT = pa.schema(
     {
-        PARTITION: pa.int64(),
+        PIECE: pa.int64(),
         RANKS: pa.list_(pa.int64()),
         MARKS: pa.list_(pa.int64()),
         ROW: pa.int64(),
@@ -28,15 +28,18 @@ VERDICT = pa.schema(
         SEEN: pa.int64(),
         "reason": pa.string(),
         MANY: pa.int64(),
+        LARGEST: pa.int64(),
     }
 )
-"""For each partition the ranks and marks of its rows, in their order; a refused row has the rank -1.
+"""For each piece of a partition the ranks and marks of its rows, in their order; a refused row has the rank -1.
 
 For each row that is refused here: the content of the twin that was preferred, or what was remembered. And how many
-there are for each reason; of those admitted the reason is NULL.
+there are for each reason; of those admitted the reason is NULL, and the rows of the largest partition are told too.
 """
 BITS = 33
 """So many bits of a row's number count the rows of its partition, from 0; the rest is the partition."""
+PLACES = 6
+"""So many bits of a row's number are its place in a piece: Spark may copy a piece for each of its rows."""
 
 
 def judge(rows: pa.Table, recall: Recall | None) -> pa.Table:
@@ -45,6 +48,7 @@ def judge(rows: pa.Table, recall: Recall | None) -> pa.Table:
     A row has a number, a mark, a reason if it is refused already, published_at, tie, publisher, event_id, key_hash and
     content_hash.
     """
+    rows = rows.take(pa.array(np.argsort(rows[ROW].to_numpy(), kind="stable")))
     alive = np.flatnonzero(pc.is_null(rows["reason"]).to_numpy())
     live = rows if len(alive) == len(rows) else rows.take(pa.array(alive))
     contents, times = live["content_hash"].to_numpy(), live["published_at"].to_numpy()
@@ -67,21 +71,24 @@ def judge(rows: pa.Table, recall: Recall | None) -> pa.Table:
     verdicts = {ROW: live[ROW], TWIN: pa.array(before, mask=~again), SEEN: pa.array(before, mask=~known)}
     return pa.concat_tables(
         [
-            _by_partition(rows, ranks),
+            _in_pieces(rows, ranks),
             _filled(pa.table(verdicts).filter(pa.array(refused))),
-            pa.Table.from_pylist([{MANY: len(stay)}, *told], VERDICT),
+            pa.Table.from_pylist([{MANY: len(stay), LARGEST: _largest(rows)}, *told], VERDICT),
         ]
     )
 
 
-def _by_partition(rows: pa.Table, ranks: NDArray[np.int64]) -> pa.Table:
-    """The ranks and marks of each partition's rows."""
-    numbers = rows[ROW].to_numpy()
-    order = np.argsort(numbers, kind="stable")
-    partitions, begins = np.unique(numbers[order] >> BITS, return_index=True)
+def _in_pieces(rows: pa.Table, ranks: NDArray[np.int64]) -> pa.Table:
+    """The ranks and marks of rows that are sorted by their numbers."""
+    pieces, begins = np.unique(rows[ROW].to_numpy() >> PLACES, return_index=True)
     ends = pa.array([*begins, len(rows)], pa.int32())
-    lists = (pa.ListArray.from_arrays(ends, pa.array(values[order])) for values in (ranks, rows[MARK].to_numpy()))
-    return _filled(pa.table([pa.array(partitions), *lists], [PARTITION, RANKS, MARKS]))
+    lists = (pa.ListArray.from_arrays(ends, pa.array(values)) for values in (ranks, rows[MARK].to_numpy()))
+    return _filled(pa.table([pa.array(pieces), *lists], [PIECE, RANKS, MARKS]))
+
+
+def _largest(rows: pa.Table) -> int:
+    """How many rows the largest partition has."""
+    return int(np.unique(rows[ROW].to_numpy() >> BITS, return_counts=True)[1].max(initial=0))
 
 
 def _filled(some: pa.Table) -> pa.Table:

@@ -215,6 +215,19 @@ def test_a_retry_leaves_out_what_others_have_delivered_since(
             engine.route(batch, key="k")
     assert engine.tables.read("events").count() == 2
     assert engine.route(batch.where(F.col("id").isin(*meanwhile))).counts["notifications"] == len(meanwhile)
+    replace, replaced = engine.tables.replace, list[str]()
+    for dies_at in ("dead_letters", "policy_state", "events"):  # also while it replaces what it wrote
+
+        def dying_again(table: str, rows: DataFrame, *, batch: int, tag: str, at: str = dies_at) -> None:
+            if table == at:
+                raise OSError("the disk has gone")
+            replaced.append(table)
+            replace(table, rows, batch=batch, tag=tag)
+
+        with monkeypatch.context() as patched, pytest.raises(OSError, match="the disk has gone"):
+            patched.setattr(engine.tables, "replace", dying_again)
+            engine.route(batch, key="k")
+    assert replaced == ["dead_letters", "dead_letters", "policy_state"]
     for _ in range(2):
         again = engine.route(batch, key="k")
         assert again.retry and again.counts["notifications"] == 2 - len(meanwhile)

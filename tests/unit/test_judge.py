@@ -72,13 +72,24 @@ def slow(rows: list[dict[str, Any]], known: dict[bytes, int]) -> dict[int, tuple
     return found | {row["row"]: (rank, None, None) for rank, row in enumerate(sorted(stay, key=place))}
 
 
+def test_partitions_of_several_pieces() -> None:
+    draw = Random(1)
+    rows = []
+    for at in range(500):
+        row = {"reason": None, "published_at": draw.randrange(90), "tie": None, "publisher": "p", "content_hash": 1}
+        row |= {"event_id": str(draw.randrange(400)), "row": (at // 300 << 33) + at % 300, "mark": at}
+        rows.append({**row, "key_hash": key(row)})
+    draw.shuffle(rows)
+    assert found(judge(pa.Table.from_pylist(rows, TYPES), None)) == slow(rows, {})
+
+
 def found(verdicts: pa.Table) -> dict[int, tuple[Any, Any, Any]]:
     """What was found of each row."""
     of: dict[int, tuple[Any, Any, Any]] = {}
     for row in verdicts.to_pylist():
-        if row["partition"] is not None:
+        if row["piece"] is not None:
             for place, rank in enumerate(row["ranks"]):
-                of[(row["partition"] << 33) + place] = (None if rank < 0 else rank, None, None)
+                of[(row["piece"] << 6) + place] = (None if rank < 0 else rank, None, None)
         elif row["row"] is not None:
             assert of[row["row"]] == (None, None, None)
             of[row["row"]] = (None, row["twin"], row["seen"])
@@ -104,7 +115,7 @@ def test_as_by_a_dictionary(drawn: list[dict[str, Any]], before: set[tuple[str, 
         again = judge(pa.Table.from_pylist(came, TYPES), Recall((str(run),), 0, ()))
     expected = slow(rows, known)
     assert found(verdicts) == expected
-    told = [row for row in verdicts.to_pylist() if row["partition"] is not None]
+    told = [row for row in verdicts.to_pylist() if row["piece"] is not None]
     assert [mark for row in told for mark in row["marks"]] == [row["mark"] for row in rows]
     counts = {row["reason"]: row["many"] for row in verdicts.to_pylist() if row["many"] is not None}
     assert sum(counts.values()) == len(rows)
@@ -124,4 +135,6 @@ def test_as_by_a_dictionary(drawn: list[dict[str, Any]], before: set[tuple[str, 
         ranked = [(rank, names[row]) for row, (rank, _, _) in found(table).items() if rank is not None]
         return sorted(ranked)
 
-    assert order(again) == order(verdicts)
+    assert order(again) == order(verdicts) and found(again) == found(verdicts)
+    largest = max((sum(row["row"] >> 33 == one for row in rows) for one in range(3)), default=0)
+    assert [row["largest"] for row in verdicts.to_pylist() if row["largest"] is not None] == [largest]
