@@ -197,8 +197,9 @@ def test_a_retry_leaves_out_what_others_have_delivered_since(
     """Also from the journal, where the batch had written it down before it died."""
     engine.subscribe("alice", "TRUE")
     engine.create_scope("desk", publishing="rate_limit(10, 20000 days)")
-    engine.join("NYSE", "desk")
-    engine.join("alice", "desk")
+    engine.create_scope("firm")
+    for child, parent in (("NYSE", "desk"), ("desk", "firm"), ("alice", "firm")):
+        engine.join(child, parent)
     batch = quotes(
         spark, *((id, "NYSE", int(id), "x", 1.0, 1.0) for id in ("1", "2")), (None, "NYSE", 1, "x", 1.0, 1.0)
     )
@@ -213,7 +214,7 @@ def test_a_retry_leaves_out_what_others_have_delivered_since(
         patched.setattr(engine.tables, "append", dying)
         with pytest.raises(OSError, match="the disk has gone"):
             engine.route(batch, key="k")
-    assert engine.tables.read("events").count() == 2
+    assert all(engine.tables.read(name).count() for name in ("events", "dead_letters", "policy_state"))
     assert engine.route(batch.where(F.col("id").isin(*meanwhile))).counts["notifications"] == len(meanwhile)
     replace, replaced = engine.tables.replace, list[str]()
     for dies_at in ("dead_letters", "policy_state", "events"):  # also while it replaces what it wrote
