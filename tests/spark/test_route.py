@@ -364,6 +364,7 @@ def test_whichever_way_a_batch_is_judged_the_rows_are_the_same(
 def test_rows_that_are_not_those_that_were_judged_stop_the_batch(
     spark: SparkSession, engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(engine_module, "SMALL", -1)
     engine.subscribe("alice", "TRUE")
     judging = admit.judging
     with monkeypatch.context() as patched, pytest.raises(Exception, match="came in another order"):
