@@ -10,6 +10,7 @@ import os
 import random
 import shutil
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ def write(feed: Path, number: int) -> None:
     broken = ["{", '{"exchange": "NYSE"}', json.dumps({**rows[3], "price": 99})]
     draft = feed.parent / f".{number}"
     draft.write_text("\n".join([*map(json.dumps, rows), *broken]) + "\n")
-    os.utime(draft, (number, number))  # Spark takes files in the order of their times
+    moment = time.time() - 10_000 + number  # Spark takes files in the order of their times
+    os.utime(draft, (moment, moment))
     draft.rename(feed / f"{number}.json")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,21 @@ def test_the_same_key_is_a_retry_and_changes_nothing(spark: SparkSession, engine
     }
 
 
+@contextmanager
+def dying_before(engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A batch dies before it appends to the table."""
+    append = engine.tables.append
+
+    def dying(name: str, rows: DataFrame, *, tag: str) -> None:
+        if name == table:
+            raise OSError("the disk has gone")
+        append(name, rows, tag=tag)
+
+    with monkeypatch.context() as patched, pytest.raises(OSError, match="the disk has gone"):
+        patched.setattr(engine.tables, "append", dying)
+        yield
+
+
 @pytest.mark.parametrize("crash_before", ["events", "dead_letters", "notifications"])
 def test_a_batch_that_died_half_way_is_finished_by_its_retry(
     spark: SparkSession, make_engine: Callable[..., Engine], monkeypatch: pytest.MonkeyPatch, crash_before: str
@@ -150,15 +166,7 @@ def test_a_batch_that_died_half_way_is_finished_by_its_retry(
     batch = quotes(
         spark, ("2", "NYSE", 2, "x", 1.0, 1.0), ("1", "NYSE", 1, "x", 1.0, 1.0), (None, "NYSE", 1, "x", 1.0, 1.0)
     )
-    append = engine.tables.append
-
-    def dying(table: str, rows: DataFrame, *, tag: str) -> None:
-        if table == crash_before:
-            raise OSError("the disk has gone")
-        append(table, rows, tag=tag)
-
-    monkeypatch.setattr(engine.tables, "append", dying)
-    with pytest.raises(OSError, match="the disk has gone"):
+    with dying_before(engine, crash_before, monkeypatch):
         engine.route(batch, key="k")
     another = make_engine(reopen=True)
     another.subscribe("bob", "TRUE")  # after the batch was pinned: not for bob
@@ -174,17 +182,8 @@ def test_what_a_batch_only_wrote_down_is_delivered_when_it_comes_again(
     """A batch dies before its notifications, and its events come back under another key."""
     engine.subscribe("alice", "TRUE")
     batch = quotes(spark, ("1", "NYSE", 1, "x", 1.0, 1.0))
-    append = engine.tables.append
-
-    def dying(table: str, rows: DataFrame, *, tag: str) -> None:
-        if table == "notifications":
-            raise OSError("the disk has gone")
-        append(table, rows, tag=tag)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(engine.tables, "append", dying)
-        with pytest.raises(OSError, match="the disk has gone"):
-            engine.route(batch)
+    with dying_before(engine, "notifications", monkeypatch):
+        engine.route(batch)
     assert engine.route(batch).counts["notifications"] == 1
     assert engine.route(batch).counts["refused"] == 1
     assert delivered(engine) == [("alice", "1")]
@@ -203,17 +202,8 @@ def test_a_retry_leaves_out_what_others_have_delivered_since(
     batch = quotes(
         spark, *((id, "NYSE", int(id), "x", 1.0, 1.0) for id in ("1", "2")), (None, "NYSE", 1, "x", 1.0, 1.0)
     )
-    append = engine.tables.append
-
-    def dying(table: str, rows: DataFrame, *, tag: str) -> None:
-        if table == "notifications":
-            raise OSError("the disk has gone")
-        append(table, rows, tag=tag)
-
-    with monkeypatch.context() as patched:
-        patched.setattr(engine.tables, "append", dying)
-        with pytest.raises(OSError, match="the disk has gone"):
-            engine.route(batch, key="k")
+    with dying_before(engine, "notifications", monkeypatch):
+        engine.route(batch, key="k")
     assert all(engine.tables.read(name).count() for name in ("events", "dead_letters", "policy_state"))
     assert engine.route(batch.where(F.col("id").isin(*meanwhile))).counts["notifications"] == len(meanwhile)
     replace, replaced = engine.tables.replace, list[str]()
@@ -359,6 +349,16 @@ def test_whichever_way_a_batch_is_judged_the_rows_are_the_same(
         ranks = [(row["batch"], row["rank"]) for row in rows["events"]]
         assert len(set(ranks)) == len(ranks) > 50
     assert found[0] == found[1] == found[2] == found[3]
+
+
+def test_a_row_of_nothing_is_nobodys_twin(spark: SparkSession, make_engine: Callable[..., Engine]) -> None:
+    """The content of a row without any value hashes to 42; it is refused, and has no key that an event could share."""
+    engine = make_engine(duplicates={"key": "id"})
+    engine.subscribe("alice", "TRUE")
+    nothing = (None, None, None, None, None, None)
+    schema = quotes(spark, ("42", "NYSE", 1, "x", 1.0, 1.0)).schema
+    rows = quotes(spark, ("42", "NYSE", 1, "x", 1.0, 1.0)).union(spark.createDataFrame([nothing], schema))
+    assert engine.route(rows).counts["notifications"] == 1
 
 
 def test_rows_that_are_not_those_that_were_judged_stop_the_batch(
